@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# For people. CMake does the work; see CMakePresets.json.
+#
+#   make bench     measure this host            make asan     tests with Address- and UBSanitizer
+#   make test      all tests                    make tsan     tests with ThreadSanitizer
+#   make build     the library and the command  make shared   tests of the shared library
+#   make format    format the sources           make tidy     clang-tidy over the sources
+#   make headers   compile each public header alone
+#
+# PRESET=dev (or another of CMakePresets.json) instead of release for bench, test, build, headers.
+# ARGS='bind --protocol udp' is passed to 'berth bench', and to ctest by the tests.
+
+PRESET ?= release
+JOBS ?= $(shell nproc)
+ARGS ?=
+
+sources := $(shell find include src bench cli tests examples -name '*.h' -o -name '*.cc' | sort)
+units := $(filter %.cc,$(filter-out tests/packaging/%,$(sources)))
+
+# Configures build/$(1), with the tests; once, and again when the presets change. After that, ninja
+# itself sees what must be configured again. Without the tests ($(call configure,X,OFF)) their
+# packages are not needed.
+define configure
+	@if [ CMakePresets.json -nt build/$(1)/build.ninja ] || \
+	    ! grep -qsE '^BERTH_BUILD_TESTS:BOOL=(ON|$(2))$$' build/$(1)/CMakeCache.txt; then \
+	    cmake --preset $(1) -D BERTH_BUILD_TESTS=$(2) && touch build/$(1)/build.ninja; fi
+endef
+compile = @cmake --build --preset $(1) -j $(JOBS)
+run_tests = @ctest --preset $(1) -j $(JOBS) $(ARGS)
+
+.PHONY: bench build test shared asan tsan headers format format-check tidy tidy-files
+.SILENT: bench
+
+bench:
+	packaging/install-packages build
+	$(call configure,$(PRESET),OFF)
+	$(call compile,$(PRESET)) --target berth_command
+	build/$(PRESET)/berth bench $(ARGS)
+
+build:
+	@packaging/install-packages build
+	$(call configure,$(PRESET),OFF)
+	$(call compile,$(PRESET)) --target berth berth_command
+
+test:
+	@packaging/install-packages build test
+	$(call configure,$(PRESET),ON)
+	$(call compile,$(PRESET))
+	$(call run_tests,$(PRESET))
+
+shared:
+	@packaging/install-packages build test
+	$(call configure,shared,ON)
+	$(call compile,shared)
+	$(call run_tests,shared)
+
+asan tsan:
+	@packaging/install-packages build test check
+	$(call configure,$@,ON)
+	$(call compile,$@)
+	$(call run_tests,$@)
+
+headers:
+	@packaging/install-packages build
+	$(call configure,$(PRESET),OFF)
+	$(call compile,$(PRESET)) --target berth_header_check
+
+format:
+	@packaging/install-packages check
+	@clang-format-19 -i $(sources)
+
+format-check:
+	@packaging/install-packages check
+	@clang-format-19 --dry-run --Werror $(sources)
+
+# clang-tidy reads the flags of the asan build: it is the one for clang. A stamp for each file
+# makes it run again only where something changed; any header counts for all files.
+tidy:
+	@packaging/install-packages build test check
+	$(call configure,asan,ON)
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(JOBS) \
+	    tidy-files
+
+tidy-files: $(units:%=build/tidy/%.ok)
+	@:
+
+build/tidy/%.ok: % .clang-tidy $(filter %.h,$(sources))
+	@echo "tidy $<"
+	@mkdir -p $(@D)
+	@clang-tidy-19 --quiet -p build/asan $< 2>$@.stderr || { cat $@.stderr; exit 1; }
+	@touch $@

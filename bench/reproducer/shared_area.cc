@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/reproducer/shared_area.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace berth::bench {
+namespace {
+
+constexpr std::size_t kWorkersOffset = 4'096;
+
+}  // namespace
+
+std::size_t SharedArea::size_for(unsigned worker_count) noexcept {
+    return kWorkersOffset + worker_count * sizeof(WorkerCounters);
+}
+
+Result<SharedArea> SharedArea::create(unsigned worker_count) {
+    void* memory = ::mmap(nullptr, size_for(worker_count), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        return std::unexpected(Error::from_errno(errno, "map", "the workers' counters"));
+    }
+    return SharedArea(memory, worker_count);
+}
+
+SharedArea::SharedArea(void* memory, unsigned worker_count) noexcept
+    : control_(::new(memory) Control),
+      workers_(reinterpret_cast<WorkerCounters*>(static_cast<std::byte*>(memory) + kWorkersOffset)),
+      worker_count_(worker_count) {
+    static_assert(sizeof(Control) <= kWorkersOffset);
+    std::uninitialized_default_construct_n(workers_, worker_count);
+}
+
+SharedArea::SharedArea(SharedArea&& other) noexcept
+    : control_(std::exchange(other.control_, nullptr)),
+      workers_(other.workers_),
+      worker_count_(other.worker_count_) {}
+
+SharedArea::~SharedArea() {
+    if (control_ != nullptr) {
+        ::munmap(control_, size_for(worker_count_));
+    }
+}
+
+std::span<WorkerCounters> SharedArea::workers() const noexcept { return {workers_, worker_count_}; }
+
+void SharedArea::fail(const Error& error) noexcept {
+    if (!control_->is_failing.exchange(true, std::memory_order_acq_rel)) {
+        std::memcpy(control_->error.data(), &error, sizeof(error));
+        control_->has_failed.store(true, std::memory_order_release);
+    }
+}
+
+std::optional<Error> SharedArea::error() const noexcept {
+    if (!control_->has_failed.load(std::memory_order_acquire)) {
+        return std::nullopt;
+    }
+    Error error(Errc::system, "");
+    std::memcpy(&error, control_->error.data(), sizeof(error));
+    return error;
+}
+
+}  // namespace berth::bench

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/bench_catalogue.h"
+
+#include "bench/bind/allocators.h"
+#include "bench/connect/allocators.h"
+#include "bench/history/allocators.h"
+#include "bench/reproducer/allocators.h"
+#include "bench/table/allocators.h"
+
+#include <algorithm>
+
+namespace berth::cli {
+
+const std::vector<BenchEntry>& bench_catalogue() {
+    static const std::vector<BenchEntry> kEntries = {
+        {"bind",
+         "One bind() to a fresh port, while more and more ports are taken",
+         bench::run_bind,
+         bench::bind_allocators,
+         {"protocol", "family", "allocator", "occupancy", "repeats"},
+         {Protocol::udp, Protocol::tcp},
+         "2 minutes"},
+        {"connect",
+         "TCP connections to a loopback destination until no port is left",
+         bench::run_connect,
+         bench::connect_allocators,
+         {"protocol", "family", "allocator", "occupancy", "destinations", "seconds", "repeats"},
+         {Protocol::tcp},
+         "5 minutes"},
+        {"reproducer",
+         "Workers that bind in a loop, and what that does to a program beside them",
+         bench::run_reproducer,
+         bench::reproducer_allocators,
+         {"protocol", "family", "allocator", "workers", "mode", "rate", "hold", "seconds", "probe",
+          "repeats"},
+         {Protocol::udp, Protocol::tcp},
+         "5 minutes"},
+        {"table",
+         "Taking and releasing a port without a socket, by one and many threads",
+         bench::run_table,
+         bench::table_allocators,
+         {"allocator", "occupancy", "threads", "seconds", "repeats"},
+         {},
+         "2 minutes"},
+        {"history",
+         "The kernel's algorithms through time, as models in user space",
+         bench::run_history,
+         bench::history_allocators,
+         {"allocator", "threads", "workers", "seconds", "repeats"},
+         {},
+         "2 minutes"},
+    };
+    return kEntries;
+}
+
+const BenchEntry* find_bench(std::string_view name) {
+    const std::vector<BenchEntry>& entries = bench_catalogue();
+    const auto found = std::ranges::find(entries, name, &BenchEntry::name);
+    return found == entries.end() ? nullptr : &*found;
+}
+
+}  // namespace berth::cli

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# One interface target that every target of this project links; nothing of it is exported.
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(berth_flags INTERFACE)
+target_compile_definitions(berth_flags INTERFACE _GNU_SOURCE)
+target_compile_options(berth_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+    -Wold-style-cast -Woverloaded-virtual -Wcast-align)
+# gcc 12 warns about "literal" + std::string at -O3 (gcc bug 105651, mended in 13).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(berth_flags INTERFACE -Wno-restrict)
+endif()
+if(BERTH_WARNINGS_AS_ERRORS)
+    target_compile_options(berth_flags INTERFACE -Werror)
+endif()
+if(BERTH_SANITIZE)
+    target_compile_options(berth_flags INTERFACE
+        -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(berth_flags INTERFACE -fsanitize=${BERTH_SANITIZE})
+endif()

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where: the library, its headers, the CMake package, the command.
+include(CMakePackageConfigHelpers)
+set(berth_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/berth)
+
+install(TARGETS berth EXPORT berthTargets)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/berth TYPE INCLUDE FILES_MATCHING PATTERN *.h)
+install(EXPORT berthTargets NAMESPACE berth:: DESTINATION ${berth_package_dir})
+if(TARGET berth_command)
+    install(TARGETS berth_command)
+endif()
+
+get_target_property(berth_library_type berth TYPE)
+configure_package_config_file(cmake/berthConfig.cmake.in berthConfig.cmake
+    INSTALL_DESTINATION ${berth_package_dir} NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may change the API.
+write_basic_package_version_file(berthConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berthConfig.cmake
+    ${CMAKE_CURRENT_BINARY_DIR}/berthConfigVersion.cmake DESTINATION ${berth_package_dir})

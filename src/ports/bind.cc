@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/system_calls.h"
+#include "src/ports/lease_book.h"
+#include "src/ports/reuse_options.h"
+#include "src/ports/table_state.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+
+namespace berth::internal {
+namespace {
+
+// A refused port costs a microsecond; after so many the table knows too little, and it is cheaper
+// to ask the kernel for everything.
+constexpr unsigned kRefusalLimit = 8;
+
+int bind_uninterrupted(int fd, const Address& local) noexcept {
+    int result = 0;
+    do {
+        result = calls().bind(fd, local.data(), local.size());
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
+struct Subject {
+    std::array<char, 64> text{};
+
+    Subject(Protocol protocol, const Address& address) {
+        std::snprintf(text.data(), text.size(), "%s %s", std::string(to_string(protocol)).c_str(),
+                      address.to_string().c_str());
+    }
+    std::string_view view() const noexcept { return text.data(); }
+};
+
+Error bind_error(int reason, Protocol protocol, const Address& local) {
+    const Subject subject(protocol, local);
+    switch (reason) {
+        case EADDRINUSE:
+            return Error(Errc::port_in_use, "bind", subject.view(), reason, "another socket has it",
+                         "choose another port, or port 0 for a free one");
+        case EACCES:
+            return Error(Errc::permission_denied, "bind", subject.view(), reason, nullptr,
+                         "ports below net.ipv4.ip_unprivileged_port_start need "
+                         "CAP_NET_BIND_SERVICE");
+        case EADDRNOTAVAIL:
+            return Error(Errc::address_not_available, "bind", subject.view(), reason, nullptr,
+                         "use an address of this host; IPv6 may be switched off");
+        case EINVAL:
+            return Error(Errc::invalid_argument, "bind", subject.view(), reason,
+                         "the socket is bound already, or the address does not fit it");
+        default:
+            return Error::from_errno(reason, "bind", subject.view());
+    }
+}
+
+// No option that decides about the port is set.
+bool is_plain(const SocketOptions& options) noexcept {
+    return !options.reuse_address && !options.reuse_port && !options.bind_address_no_port &&
+           options.local_port_range.first == 0 && options.local_port_range.last == 0;
+}
+
+// On an address that overlaps, too: the kernel knows of no lease.
+bool is_leased(const TableCore& core, const Footprint& footprint, std::uint16_t port) noexcept {
+    std::uint32_t spaces = footprint.checks;
+    for (unsigned i = 0; i < footprint.take_count; ++i) spaces |= space_bit(footprint.takes[i]);
+    for (spaces &= core.used_spaces(); spaces != 0; spaces &= spaces - 1) {
+        const auto index = static_cast<unsigned>(std::countr_zero(spaces));
+        const OwnerWord owner = core.space(index).owner(port);
+        if (kind_of(owner) == OwnerKind::lease && is_valid_lease(core.header(), owner)) return true;
+    }
+    return false;
+}
+
+// The port is new to everybody, which only a bind without sharing can tell.
+bool is_used_by_somebody(const SocketTraits& socket, const Address& local) {
+    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
+    const int type = socket.protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
+    const Descriptor scout(calls().socket(domain, type | SOCK_CLOEXEC, 0));
+    const int v6_only = socket.options.v6_only ? 1 : 0;
+    if (socket.family == Family::ipv6) {
+        calls().setsockopt(scout.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    }
+    return bind_uninterrupted(scout.get(), local) != 0 && errno == EADDRINUSE;
+}
+
+}  // namespace
+
+Result<void> TableState::check_socket(const SocketTraits& socket, const Address& address,
+                                      const char* operation) const {
+    if (socket.protocol != protocol_) {
+        return std::unexpected(Error(Errc::invalid_argument, operation, to_string(socket.protocol),
+                                     0, "the table serves the other protocol",
+                                     "make a table for each protocol"));
+    }
+    if (socket.family != address.family()) {
+        return std::unexpected(Error(Errc::invalid_argument, operation, address.to_string(), 0,
+                                     "the socket is of the other family",
+                                     "write an IPv4 address as ::ffff:a.b.c.d for an IPv6 socket"));
+    }
+    return {};
+}
+
+Result<TableState::Attempt> TableState::make_attempt(const SocketTraits& socket,
+                                                     const Address& local, const char* operation) {
+    Attempt attempt{socket, local, {}, footprint_of(socket, local), {}, own_word() | kBoundFlag};
+    const PortRange asked = socket.options.local_port_range;
+    if (asked.first == 0 && asked.last == 0) {
+        return attempt;
+    }
+    // A bound of 0, or one outside the table's range, leaves that end as it is.
+    const PortRange whole = core_.range();
+    attempt.ask.range = {std::max(asked.first, whole.first),
+                         asked.last == 0 ? whole.last : std::min(asked.last, whole.last)};
+    if (!attempt.ask.range.is_valid()) {
+        return std::unexpected(Error(Errc::invalid_argument, operation, "IP_LOCAL_PORT_RANGE", 0,
+                                     "the socket's range lies outside the table's",
+                                     "widen the socket's range or the table's"));
+    }
+    return attempt;
+}
+
+// Nearly always there is no more to a bind than this: choose, and ask the kernel once. Whatever
+// needs more, an error message included, repeats it with every precaution.
+Result<Port> TableState::bind(const SocketTraits& socket, const Address& local,
+                              const BindOptions& options) {
+    const bool is_usual = socket.protocol == protocol_ && socket.family == local.family() &&
+                          local.port() == 0 && options.sharing == Sharing::none &&
+                          is_plain(socket.options);
+    if (is_usual) {
+        const Footprint footprint = footprint_of(socket, local);
+        const OwnerWord owner = own_word() | kBoundFlag;
+        if (const MaybePort port = core_.take(footprint, {}, owner)) {
+            if (bind_uninterrupted(socket.fd, local.with_port(*port)) == 0) {
+                return make_port(footprint, *port, owner);
+            }
+            give_up(footprint, *port, owner, errno);
+        }
+    }
+    return bind_with_care(socket, local, options);
+}
+
+Result<Port> TableState::bind_with_care(const SocketTraits& socket, const Address& local,
+                                        const BindOptions& options) {
+    BERTH_TRY(check_socket(socket, local, "bind"));
+    if (local.port() != 0) {
+        return bind_exactly(socket, local, options.sharing);
+    }
+    if (socket.options.bind_address_no_port) {
+        if (bind_uninterrupted(socket.fd, local) != 0) {
+            return std::unexpected(bind_error(errno, protocol_, local));
+        }
+        return make_guest(0);
+    }
+    return bind_fresh(socket, local, options.sharing);
+}
+
+Result<Port> TableState::bind_fresh(const SocketTraits& socket, const Address& local,
+                                    Sharing sharing) {
+    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "bind"));
+    ReuseOptions reuse(socket);
+    BERTH_TRY(reuse.set_for(sharing));
+    if (auto port = BERTH_TRY(try_fresh_ports(attempt, sharing))) {
+        return std::move(*port);
+    }
+    if (reconcile_if_due(attempt.footprint)) {
+        if (auto port = BERTH_TRY(try_fresh_ports(attempt, sharing))) {
+            return std::move(*port);
+        }
+    }
+    if (attempt.was_refused || may_recheck(attempt.footprint)) {
+        if (auto port = BERTH_TRY(bind_by_kernel(attempt, sharing))) {
+            return std::move(*port);
+        }
+        note_exhaustion(attempt.footprint);
+    }
+    return std::unexpected(exhausted("bind", Subject(protocol_, local).view()));
+}
+
+Result<std::optional<Port>> TableState::try_fresh_ports(Attempt& attempt, Sharing sharing) {
+    attempt.was_refused = false;
+    for (unsigned i = 0; i < kRefusalLimit; ++i) {
+        const auto port = core_.take(attempt.footprint, attempt.ask, attempt.owner);
+        if (!port) {
+            return std::optional<Port>();
+        }
+        if (BERTH_TRY(bind_port(attempt, *port, sharing)) == Outcome::done) {
+            return make_port(attempt.footprint, *port, attempt.owner);
+        }
+    }
+    attempt.was_refused = true;
+    return std::optional<Port>();
+}
+
+// Binds a claimed port. When the kernel refuses it, it is marked; any other error gives it back.
+Result<TableState::Outcome> TableState::bind_port(const Attempt& attempt, std::uint16_t port,
+                                                  Sharing sharing) {
+    const Address local = attempt.local.with_port(port);
+    if (sharing != Sharing::none && is_used_by_somebody(attempt.socket, local)) {
+        core_.mark_kernel_held(attempt.footprint, port, attempt.owner);
+        return Outcome::refused;
+    }
+    if (bind_uninterrupted(attempt.socket.fd, local) == 0) {
+        return Outcome::done;
+    }
+    const int reason = errno;
+    give_up(attempt.footprint, port, attempt.owner, reason);
+    if (reason == EADDRINUSE) {
+        return Outcome::refused;
+    }
+    return std::unexpected(bind_error(reason, protocol_, local));
+}
+
+// After a failed bind of a claimed port: the kernel's word that somebody has it counts, any other
+// error says nothing about the port.
+void TableState::give_up(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
+                         int reason) noexcept {
+    if (reason == EADDRINUSE) {
+        core_.mark_kernel_held(footprint, port, owner);
+    } else {
+        core_.unclaim(footprint, port, owner);
+    }
+}
+
+Result<Port> TableState::bind_exactly(const SocketTraits& socket, const Address& local,
+                                      Sharing sharing) {
+    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "bind"));
+    ReuseOptions reuse(socket);
+    if (sharing != Sharing::none) {
+        BERTH_TRY(reuse.set_for(sharing));
+    }
+    const std::uint16_t number = local.port();
+    if (kind_of(core_.space(attempt.footprint.takes[0]).owner(number)) == OwnerKind::lease) {
+        expire_leases(core_);
+    }
+    const bool is_claimed = core_.claim_exactly(attempt.footprint, number, attempt.owner);
+    if (sharing == Sharing::none && is_leased(core_, attempt.footprint, number)) {
+        if (is_claimed) {
+            core_.unclaim(attempt.footprint, number, attempt.owner);
+        }
+        return std::unexpected(Error(Errc::port_in_use, "bind", Subject(protocol_, local).view(), 0,
+                                     "it is leased",
+                                     "claim it with the lease's token, or wait for its end"));
+    }
+    if (bind_uninterrupted(socket.fd, local) != 0) {
+        const int reason = errno;
+        if (is_claimed) {
+            give_up(attempt.footprint, number, attempt.owner, reason);
+        }
+        return std::unexpected(bind_error(reason, protocol_, local));
+    }
+    return is_claimed ? make_port(attempt.footprint, number, attempt.owner) : make_guest(number);
+}
+
+}  // namespace berth::internal

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/kernel_constants.h"
+#include "src/base/system_calls.h"
+#include "src/ports/kernel_view.h"
+#include "src/ports/table_state.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+namespace berth::internal {
+namespace {
+
+// A used 4-tuple costs 3 microseconds to be refused.
+constexpr unsigned kRefusalLimit = 8;
+
+// At most this part of the time goes into asking the kernel about a full destination.
+constexpr std::uint64_t kRecheckShare = 20;
+
+Result<Address> local_address_of(int fd) {
+    sockaddr_storage storage{};
+    socklen_t size = sizeof storage;
+    auto* address = reinterpret_cast<sockaddr*>(&storage);
+    if (calls().getsockname(fd, address, &size) != 0) {
+        return std::unexpected(Error::from_errno(errno, "read local address", "socket"));
+    }
+    return Address::from(address, size);
+}
+
+// Narrows the socket's range; {0, 0} is none. 0 or an errno.
+int set_range(int fd, PortRange range) noexcept {
+    const std::uint32_t bounds = static_cast<std::uint32_t>(range.last) << 16 | range.first;
+    return calls().setsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &bounds, sizeof bounds) == 0
+               ? 0
+               : errno;
+}
+
+// An interrupted connect() goes on in the kernel: waits for its end and returns its errno.
+int await_connection(int fd) noexcept {
+    pollfd waiting{fd, POLLOUT, 0};
+    while (::poll(&waiting, 1, -1) < 0) {
+        if (errno != EINTR) return errno;
+    }
+    int reason = 0;
+    socklen_t size = sizeof reason;
+    return calls().getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size) == 0 ? reason : errno;
+}
+
+// 0, EINPROGRESS for a connection on its way, or what went wrong.
+int connect_uninterrupted(int fd, const Address& remote) noexcept {
+    if (calls().connect(fd, remote.data(), remote.size()) == 0) {
+        return 0;
+    }
+    return errno == EINTR ? await_connection(fd) : errno;
+}
+
+Error connect_error(int reason, const Address& remote) {
+    if (reason == EADDRNOTAVAIL) {
+        return Error(Errc::address_not_available, "connect", remote.to_string(), reason,
+                     "this host has no address to reach it from",
+                     "look at 'ip route get'; IPv6 may be switched off");
+    }
+    return Error::from_errno(reason, "connect", remote.to_string());
+}
+
+// Why a connect() found no port: because none is left, or because there is no source address.
+// Connecting a UDP socket asks for the route alone.
+int route_error(const SocketTraits& socket, const Address& remote) noexcept {
+    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
+    const Descriptor scout(calls().socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (scout.is_open() && calls().connect(scout.get(), remote.data(), remote.size()) != 0) {
+        return errno == EADDRNOTAVAIL || errno == ENETUNREACH ? errno : 0;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Result<Port> TableState::connect(const SocketTraits& socket, const Address& remote) {
+    BERTH_TRY(check_socket(socket, remote, "connect"));
+    if (remote.port() == 0) {
+        return std::unexpected(Error(Errc::invalid_argument, "connect", remote.to_string(), 0,
+                                     "it has no port", "give a port from 1 to 65535"));
+    }
+    const Address local = BERTH_TRY(local_address_of(socket.fd));
+    if (local.port() != 0) {
+        return connect_bound(socket, remote, local.port());
+    }
+    if (protocol_ == Protocol::udp || lacks_port_range_option_.load(std::memory_order_relaxed)) {
+        return bind_and_connect(socket, local, remote);
+    }
+    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "connect"));
+    attempt.remote = remote;
+    attempt.footprint = footprint_of_connection(remote.unmapped().family());
+    attempt.ask.excluded = remote.port();
+    auto connected = connect_tcp(attempt);
+    if (!connected && connected.error().system_errno() == ENOPROTOOPT) {
+        lacks_port_range_option_.store(true, std::memory_order_relaxed);
+        return bind_and_connect(socket, local, remote);
+    }
+    return connected;
+}
+
+// The port is somebody's already, most likely a Port of the caller's.
+Result<Port> TableState::connect_bound(const SocketTraits& socket, const Address& remote,
+                                       std::uint16_t port) {
+    const int reason = connect_uninterrupted(socket.fd, remote);
+    if (reason != 0 && reason != EINPROGRESS) {
+        return std::unexpected(connect_error(reason, remote));
+    }
+    Port guest = make_guest(port);
+    guest.is_connecting_ = reason == EINPROGRESS;
+    return guest;
+}
+
+Result<Port> TableState::bind_and_connect(const SocketTraits& socket, const Address& local,
+                                          const Address& remote) {
+    Port port = BERTH_TRY(bind_fresh(socket, local, Sharing::none));
+    const int reason = connect_uninterrupted(socket.fd, remote);
+    if (reason != 0 && reason != EINPROGRESS) {
+        return std::unexpected(connect_error(reason, remote));
+    }
+    port.is_connecting_ = reason == EINPROGRESS;
+    return port;
+}
+
+Result<Port> TableState::connect_tcp(Attempt& attempt) {
+    const DestinationPin pin =
+        destinations().find_or_make(attempt.remote.unmapped(), attempt.local.unmapped());
+    Destination* destination = pin.get();
+    const std::uint64_t started = coarse_now_ms();
+    if (auto port = BERTH_TRY(try_destination_ports(attempt, destination))) {
+        return std::move(*port);
+    }
+    const bool is_due =
+        destination == nullptr || destination->may_recheck(started, recheck_interval_ms_);
+    if (is_due && destination != nullptr) {
+        if (auto port = BERTH_TRY(refresh_and_retry(attempt, *destination))) {
+            return std::move(*port);
+        }
+    }
+    if (!is_due && !attempt.was_refused) {
+        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
+    }
+    auto port = connect_by_kernel(attempt, destination);
+    if (destination != nullptr) {
+        const std::uint64_t ended = coarse_now_ms();
+        destination->postpone_recheck(
+            ended + std::max(recheck_interval_ms_, (ended - started) * kRecheckShare));
+    }
+    return port;
+}
+
+Result<std::optional<Port>> TableState::try_destination_ports(Attempt& attempt,
+                                                              Destination* destination) {
+    attempt.was_refused = false;
+    for (unsigned i = 0; i < kRefusalLimit; ++i) {
+        const auto port =
+            destination != nullptr
+                ? destination->take(core_, attempt.footprint, attempt.ask)
+                : core_.draw(attempt.footprint, attempt.ask, [](std::uint16_t) { return true; });
+        if (!port) {
+            return std::optional<Port>();
+        }
+        const Result<Outcome> outcome = connect_from(attempt, *port);
+        if (outcome && *outcome != Outcome::refused) {
+            return make_connection(attempt, destination, *port, *outcome == Outcome::connecting);
+        }
+        core_.remove_connection(attempt.remote.unmapped().family(), *port);
+        if (destination != nullptr) {
+            outcome ? destination->mark_foreign(*port) : destination->unclaim(*port);
+        }
+        BERTH_TRY(outcome);
+        core_.header().counters.refused.fetch_add(1, std::memory_order_relaxed);
+    }
+    attempt.was_refused = true;
+    return std::optional<Port>();
+}
+
+// Lets the kernel choose from a range of one port, which it does without a search and without
+// binding the port: it stays usable for other destinations.
+Result<TableState::Outcome> TableState::connect_from(const Attempt& attempt, std::uint16_t port) {
+    const int fd = attempt.socket.fd;
+    core_.add_connection(attempt.remote.unmapped().family(), port);
+    if (const int reason = set_range(fd, {port, port}); reason != 0) {
+        return std::unexpected(Error::from_errno(reason, "set", "IP_LOCAL_PORT_RANGE"));
+    }
+    const int reason = connect_uninterrupted(fd, attempt.remote);
+    set_range(fd, attempt.socket.options.local_port_range);
+    switch (reason) {
+        case 0:
+            return Outcome::done;
+        case EINPROGRESS:
+            return Outcome::connecting;
+        case EADDRNOTAVAIL:
+            return Outcome::refused;
+        default:
+            return std::unexpected(connect_error(reason, attempt.remote));
+    }
+}
+
+Port TableState::make_connection(const Attempt& attempt, Destination* destination,
+                                 std::uint16_t port, bool is_connecting) {
+    Port made = make_port(attempt.footprint, port, attempt.owner);
+    made.destination_ = destination;
+    made.is_connecting_ = is_connecting;
+    return made;
+}
+
+Result<std::optional<Port>> TableState::refresh_and_retry(Attempt& attempt,
+                                                          Destination& destination) {
+    // Without the kernel's list the kernel's own choice, which follows, is still right.
+    const auto listed = read_kernel_connections(attempt.remote.unmapped());
+    if (!listed) {
+        return std::optional<Port>();
+    }
+    const Address local = attempt.local.unmapped();
+    std::vector<std::uint16_t> in_use;
+    for (const KernelSocket& socket : listed->sockets) {
+        if (local.is_wildcard() || socket.local.unmapped().bytes() == local.bytes()) {
+            in_use.push_back(socket.local.port());
+        }
+    }
+    destination.refresh(in_use, core_.range());
+    return try_destination_ports(attempt, &destination);
+}
+
+Result<Port> TableState::connect_by_kernel(Attempt& attempt, Destination* destination) {
+    const int fd = attempt.socket.fd;
+    const PortRange users = attempt.socket.options.local_port_range;
+    const bool follows_namespace = core_.header().constants.explicit_first == 0;
+    set_range(fd, attempt.ask.range.is_valid() ? attempt.ask.range
+                  : follows_namespace          ? PortRange{0, 0}
+                                               : core_.range());
+    const int reason = connect_uninterrupted(fd, attempt.remote);
+    set_range(fd, users);
+    if (reason == EADDRNOTAVAIL) {
+        if (const int route = route_error(attempt.socket, attempt.remote); route != 0) {
+            return std::unexpected(connect_error(route, attempt.remote));
+        }
+        note_exhaustion(attempt.footprint);
+        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
+    }
+    if (reason != 0 && reason != EINPROGRESS) {
+        return std::unexpected(connect_error(reason, attempt.remote));
+    }
+    const Address local = BERTH_TRY(local_address_of(fd));
+    if (local.unmapped() == attempt.remote.unmapped()) {
+        // The only port left is the destination's own: the socket is connected to itself.
+        const sockaddr nowhere{AF_UNSPEC, {}};
+        calls().connect(fd, &nowhere, sizeof nowhere);
+        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
+    }
+    core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
+    core_.add_connection(attempt.remote.unmapped().family(), local.port());
+    if (destination != nullptr) {
+        destination->adopt(local.port(), core_.range());
+    }
+    return make_connection(attempt, destination, local.port(), reason == EINPROGRESS);
+}
+
+}  // namespace berth::internal

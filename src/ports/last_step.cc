@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/base/kernel_constants.h"
+#include "src/base/system_calls.h"
+#include "src/ports/table_state.h"
+#include "src/ports/taken_ports.h"
+
+#include <berth/descriptor.h>
+
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <unordered_map>
+
+namespace berth::internal {
+namespace {
+
+// How often at most the table is reconciled by itself.
+constexpr std::uint64_t kReconcileIntervalMs = 1'000;
+// At most this part of the time goes into reconciling.
+constexpr std::uint64_t kReconcileShare = 20;
+
+// True for one caller per interval, in all processes together.
+bool pass_once(std::atomic<std::uint64_t>& next_ms, std::uint64_t interval_ms) noexcept {
+    const std::uint64_t now = coarse_now_ms();
+    std::uint64_t next = next_ms.load(std::memory_order_relaxed);
+    return now >= next && next_ms.compare_exchange_strong(next, now + interval_ms);
+}
+
+// Somebody has the port, in one of these spaces, without a socket: the kernel cannot know.
+bool is_promised_in(const TableCore& core, std::uint32_t spaces, std::uint16_t port) noexcept {
+    for (spaces &= core.used_spaces(); spaces != 0; spaces &= spaces - 1) {
+        const auto index = static_cast<unsigned>(std::countr_zero(spaces));
+        const OwnerWord owner = core.space(index).owner(port);
+        const bool is_unbound = kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) == 0;
+        if (is_unbound || kind_of(owner) == OwnerKind::lease) return true;
+    }
+    return false;
+}
+
+bool is_promised_elsewhere(const TableCore& core, const Footprint& footprint,
+                           std::uint16_t port) noexcept {
+    return is_promised_in(core, footprint.checks, port);
+}
+
+bool is_promised(const TableCore& core, const Footprint& footprint, std::uint16_t port) noexcept {
+    std::uint32_t spaces = footprint.checks;
+    for (unsigned i = 0; i < footprint.take_count; ++i) spaces |= space_bit(footprint.takes[i]);
+    return is_promised_in(core, spaces, port);
+}
+
+// A second socket that the kernel treats as it treats the first. `is_namespace_range`: the range is
+// the one that the kernel uses anyway.
+Descriptor make_scout(const SocketTraits& socket, PortRange range, bool is_namespace_range) {
+    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
+    const int type = socket.protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
+    Descriptor scout(calls().socket(domain, type | SOCK_CLOEXEC, 0));
+    if (!scout.is_open()) {
+        return scout;
+    }
+    const int v6_only = socket.options.v6_only ? 1 : 0;
+    if (socket.family == Family::ipv6) {
+        calls().setsockopt(scout.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    }
+    std::array<char, IF_NAMESIZE> device{};
+    socklen_t size = device.size();
+    if (calls().getsockopt(socket.fd, SOL_SOCKET, SO_BINDTODEVICE, device.data(), &size) == 0 &&
+        size > 0) {
+        calls().setsockopt(scout.get(), SOL_SOCKET, SO_BINDTODEVICE, device.data(), size);
+    }
+    const std::uint32_t bounds = static_cast<std::uint32_t>(range.last) << 16 | range.first;
+    if (calls().setsockopt(scout.get(), IPPROTO_IP, IP_LOCAL_PORT_RANGE, &bounds, sizeof bounds) !=
+            0 &&
+        !is_namespace_range) {
+        // Before 6.3 the kernel would choose from the namespace's range, not from the table's.
+        scout.reset();
+    }
+    return scout;
+}
+
+}  // namespace
+
+bool TableState::may_recheck(const Footprint& footprint) noexcept {
+    return pass_once(core_.header().next_recheck_ms[footprint.takes[0]], recheck_interval_ms_);
+}
+
+bool TableState::reconcile_if_due(const Footprint& footprint) {
+    if (!pass_once(core_.header().next_reconcile_ms, kReconcileIntervalMs)) {
+        return false;
+    }
+    const std::uint64_t started = coarse_now_ms();
+    const bool has_succeeded = reconcile().has_value();
+    const std::uint64_t ended = coarse_now_ms();
+    core_.header().next_reconcile_ms.store(
+        ended + std::max(kReconcileIntervalMs, (ended - started) * kReconcileShare));
+    note_exhaustion(footprint);
+    return has_succeeded;
+}
+
+// Who holds most of the ports, for the message; looked at rarely because it reads every owner.
+void TableState::note_exhaustion(const Footprint& footprint) {
+    std::unordered_map<OwnerWord, std::uint32_t> counts;
+    std::uint32_t taken = 0;
+    for_each_taken_port(core_, footprint.takes[0], [&](std::uint16_t, OwnerWord owner) {
+        ++taken;
+        if (kind_of(owner) == OwnerKind::process) ++counts[owner & ~kBoundFlag];
+    });
+    std::uint64_t top = 0;
+    for (const auto& [owner, count] : counts) {
+        const auto pid = static_cast<std::uint32_t>(process_of(owner).pid);
+        top = std::max(top, static_cast<std::uint64_t>(count) << 32 | pid);
+    }
+    core_.header().top_holder.store(top, std::memory_order_relaxed);
+    core_.header().taken_count.store(taken, std::memory_order_relaxed);
+}
+
+Error TableState::exhausted(const char* operation, std::string_view subject) noexcept {
+    TableHeader& header = core_.header();
+    header.counters.exhausted.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t top = header.top_holder.load(std::memory_order_relaxed);
+    const PortRange range = core_.range();
+    return Error(Errc::ports_exhausted, operation, subject)
+        .with_exhaustion({header.taken_count.load(std::memory_order_relaxed), range.first,
+                          range.last, static_cast<std::uint32_t>(top),
+                          static_cast<std::uint32_t>(top >> 32)});
+}
+
+// Which port the kernel would choose now, among those that berth has promised to nobody. The
+// socket itself is not used for the question, because its answer could not be undone.
+MaybePort TableState::ask_kernel_for_port(const Attempt& attempt) {
+    constexpr unsigned kQuestionLimit = 4;
+    const PortRange range = attempt.ask.range.is_valid() ? attempt.ask.range : core_.range();
+    const bool is_namespace_range =
+        !attempt.ask.range.is_valid() && core_.header().constants.explicit_first == 0;
+    std::array<Descriptor, kQuestionLimit> scouts;  // held, so that each answer is another port
+    for (Descriptor& scout : scouts) {
+        scout = make_scout(attempt.socket, range, is_namespace_range);
+        sockaddr_storage storage{};
+        socklen_t size = sizeof storage;
+        auto* address = reinterpret_cast<sockaddr*>(&storage);
+        const Address any_port = attempt.local.with_port(0);
+        if (!scout.is_open() || calls().bind(scout.get(), any_port.data(), any_port.size()) != 0 ||
+            calls().getsockname(scout.get(), address, &size) != 0) {
+            return {};
+        }
+        const auto chosen = Address::from(address, size);
+        if (chosen && !is_promised(core_, attempt.footprint, chosen->port())) {
+            return chosen->port();
+        }
+    }
+    return {};
+}
+
+Result<std::optional<Port>> TableState::bind_by_kernel(Attempt& attempt, Sharing sharing) {
+    constexpr unsigned kAttemptLimit = 4;
+    for (unsigned i = 0; i < kAttemptLimit; ++i) {
+        const auto port = ask_kernel_for_port(attempt);
+        if (!port) break;
+        if (!core_.claim_exactly(attempt.footprint, *port, attempt.owner)) {
+            // Addresses that share a space: bound on another of them, which the kernel allows.
+            const Address local = attempt.local.with_port(*port);
+            if (attempt.footprint.takes[0] / 2 == kOthersSpace / 2 && sharing == Sharing::none &&
+                calls().bind(attempt.socket.fd, local.data(), local.size()) == 0) {
+                core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
+                return make_guest(*port);
+            }
+            continue;
+        }
+        if (is_promised_elsewhere(core_, attempt.footprint, *port)) {
+            core_.unclaim(attempt.footprint, *port, attempt.owner);
+            continue;
+        }
+        if (BERTH_TRY(bind_port(attempt, *port, sharing)) == Outcome::done) {
+            core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
+            return make_port(attempt.footprint, *port, attempt.owner);
+        }
+    }
+    return std::optional<Port>();
+}
+
+}  // namespace berth::internal

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Who has a port: one 64-bit word per port and space, written after the port was claimed in the
+// bitmap and cleared before it is released. 0 means nobody, so a port that is neither free nor
+// resting and has owner 0 was lost by a process that died between two instructions.
+//
+//   63  60 59 58 57                              0
+//   [kind][b][ ][ pid 22 | start time 36         ]   process; b: taken to bind a socket to it
+//   [kind][ stamp 60                             ]   kernel: a socket outside this table
+//   [kind][ lease index 16 | generation 44       ]   lease
+//   [kind][ connections 20 | stamp 40            ]   connected: the port of TCP connections
+//
+// A stamp is different at every change, so that a reader of the kernel's list can tell whether a
+// word is still the one that it saw before.
+
+#include "src/base/process.h"
+
+#include <cstdint>
+
+namespace berth::internal {
+
+using OwnerWord = std::uint64_t;
+
+enum class OwnerKind : std::uint8_t {
+    nobody = 0,
+    process = 1,
+    kernel = 2,
+    lease = 3,
+    connected = 4
+};
+
+constexpr OwnerWord kNobody = 0;
+constexpr unsigned kKindShift = 60;
+constexpr OwnerWord kBoundFlag = OwnerWord{1} << 59;
+
+constexpr OwnerKind kind_of(OwnerWord word) noexcept {
+    return static_cast<OwnerKind>(word >> kKindShift);
+}
+
+constexpr OwnerWord with_kind(OwnerKind kind, std::uint64_t payload) noexcept {
+    return static_cast<OwnerWord>(kind) << kKindShift | payload;
+}
+
+/// The calling process.
+inline OwnerWord own_word() noexcept { return with_kind(OwnerKind::process, own_process_word()); }
+
+inline ProcessIdentity process_of(OwnerWord word) noexcept { return ProcessIdentity::unpack(word); }
+
+constexpr OwnerWord kernel_word(std::uint64_t stamp) noexcept {
+    return with_kind(OwnerKind::kernel, stamp & ((std::uint64_t{1} << 60) - 1));
+}
+
+constexpr unsigned kGenerationBits = 44;
+
+constexpr OwnerWord lease_word(std::uint16_t index, std::uint64_t generation) noexcept {
+    return with_kind(OwnerKind::lease,
+                     static_cast<std::uint64_t>(index) << kGenerationBits |
+                         (generation & ((std::uint64_t{1} << kGenerationBits) - 1)));
+}
+
+constexpr std::uint16_t lease_index_of(OwnerWord word) noexcept {
+    return static_cast<std::uint16_t>(word >> kGenerationBits & 0xffff);
+}
+
+constexpr unsigned kConnectedStampBits = 40;
+
+constexpr OwnerWord connected_word(std::uint32_t connection_count, std::uint64_t stamp) noexcept {
+    return with_kind(OwnerKind::connected,
+                     static_cast<std::uint64_t>(connection_count) << kConnectedStampBits |
+                         (stamp & ((std::uint64_t{1} << kConnectedStampBits) - 1)));
+}
+
+constexpr std::uint32_t connection_count_of(OwnerWord word) noexcept {
+    return static_cast<std::uint32_t>(word >> kConnectedStampBits & 0xfffff);
+}
+
+}  // namespace berth::internal

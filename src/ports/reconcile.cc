@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/ports/reconcile.h"
+
+#include "src/ports/kernel_view.h"
+#include "src/ports/namespace_settings.h"
+#include "src/ports/taken_ports.h"
+
+#include <array>
+#include <bitset>
+#include <memory>
+#include <vector>
+
+namespace berth::internal {
+namespace {
+
+using PortMap = std::bitset<kPortCount>;
+
+// What the kernel shows, sorted into the table's spaces.
+class KernelPicture {
+public:
+    KernelPicture(TableCore& core, Protocol protocol) : core_(core), protocol_(protocol) {}
+
+    void add(const KernelSocket& socket) {
+        const std::uint16_t port = socket.local.port();
+        is_seen_.set(port);
+        const Address local = socket.local.unmapped();
+        const auto family = static_cast<unsigned>(local.family());
+        if (protocol_ == Protocol::tcp && socket.remote.port() != 0) {
+            mark(kConnectedSpace + family, port);
+        } else if (!local.is_wildcard()) {
+            mark(space_of(local), port);
+        } else {
+            mark(kWildcardSpace + family, port);
+            if (socket.is_dual_stack) {
+                mark(kWildcardSpace + static_cast<unsigned>(Family::ipv4), port);
+            }
+        }
+    }
+
+    bool is_seen(std::uint16_t port) const { return is_seen_.test(port); }
+    bool is_held(unsigned space, std::uint16_t port) const {
+        return maps_[space] != nullptr && maps_[space]->test(port);
+    }
+    const PortMap* map(unsigned space) const { return maps_[space].get(); }
+
+private:
+    // An address that only strangers use gets no space of its own: there are few.
+    unsigned space_of(const Address& local) const {
+        return find_space_of_address(core_.header(), local)
+            .value_or(kOthersSpace + static_cast<unsigned>(local.family()));
+    }
+
+    void mark(unsigned space, std::uint16_t port) {
+        if (maps_[space] == nullptr) {
+            maps_[space] = std::make_unique<PortMap>();
+        }
+        maps_[space]->set(port);
+    }
+
+    TableCore& core_;
+    Protocol protocol_;
+    PortMap is_seen_;
+    std::array<std::unique_ptr<PortMap>, kSpaceCount> maps_;
+};
+
+// The owner words before the kernel's list was asked for.
+class OwnersBefore {
+public:
+    explicit OwnersBefore(const TableCore& core) {
+        for_each_used_space(core, [&](unsigned index) {
+            owners_[index] = std::make_unique<std::array<OwnerWord, kPortCount>>();
+            for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
+                (*owners_[index])[port] = owner;
+            });
+        });
+    }
+
+    bool is_unchanged(unsigned space, std::uint16_t port, OwnerWord owner) const {
+        return owners_[space] != nullptr && (*owners_[space])[port] == owner;
+    }
+
+private:
+    std::array<std::unique_ptr<std::array<OwnerWord, kPortCount>>, kSpaceCount> owners_;
+};
+
+bool is_berths_own(OwnerWord owner) noexcept {
+    return owner != kNobody && kind_of(owner) != OwnerKind::kernel;
+}
+
+// A port that berth gave out in any space: then the socket in the kernel's list is most likely that
+// one, shown with the local address that connecting gave it.
+bool has_own_holder(const TableCore& core, std::uint16_t port) {
+    bool found = false;
+    for_each_used_space(core, [&](unsigned index) {
+        found = found || is_berths_own(core.space(index).owner(port));
+    });
+    return found;
+}
+
+std::uint32_t learn(TableCore& core, unsigned index, const PortMap& held) {
+    PortSpace& space = core.space(index);
+    const PortRange range = core.range();
+    std::uint32_t learned = 0;
+    core.note_use(index);
+    for (unsigned number = range.first; number <= range.last; ++number) {
+        const auto port = static_cast<std::uint16_t>(number);
+        if (held.test(port) && space.free.is_free(port) && !has_own_holder(core, port) &&
+            space.claim(port, kernel_word(core.next_stamp()))) {
+            ++learned;
+        }
+    }
+    return learned;
+}
+
+struct Forgetter {
+    TableCore& core;
+    const KernelPicture& picture;
+    const OwnersBefore& before;
+    bool saw_bound_only;
+    ReconcileReport& report;
+
+    void operator()(unsigned index, std::uint16_t port, OwnerWord owner) const {
+        if (!before.is_unchanged(index, port, owner) || picture.is_held(index, port)) {
+            return;
+        }
+        PortSpace& space = core.space(index);
+        if (kind_of(owner) == OwnerKind::kernel) {
+            if (space.replace_owner(port, owner, kNobody)) {
+                space.make_free(port, core.allowed());
+                ++report.ports_freed;
+            }
+        } else if (is_lost(port, owner)) {
+            report.ports_reclaimed += space.release(port, owner, core.rest_rule()) ? 1U : 0U;
+        }
+    }
+
+    // A bound socket that the kernel does not show, on any address. A TCP socket that is only bound
+    // can be seen from 6.8 on; before, nothing follows from its absence.
+    bool is_lost(std::uint16_t port, OwnerWord owner) const {
+        if (picture.is_seen(port)) {
+            return false;
+        }
+        return kind_of(owner) == OwnerKind::connected ||
+               (kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) != 0 &&
+                saw_bound_only);
+    }
+};
+
+void set_ports(PortBits& bits, PortRange range, bool is_allowed) {
+    for (unsigned port = range.first; port <= range.last; ++port) {
+        auto& word = bits[port / 64];
+        const std::uint64_t bit = bit_of(static_cast<std::uint16_t>(port));
+        const std::uint64_t before = word.load(std::memory_order_relaxed);
+        word.store(is_allowed ? before | bit : before & ~bit, std::memory_order_relaxed);
+    }
+}
+
+}  // namespace
+
+Result<void> refresh_allowed(TableCore& core) {
+    const TableConstants& constants = core.header().constants;
+    const PortRange explicit_range = {constants.explicit_first, constants.explicit_last};
+    const bool honours_reserved = constants.honours_reserved != 0;
+    if (explicit_range.is_valid() && !honours_reserved && core.range() == explicit_range) {
+        return {};
+    }
+    NamespaceSettings settings;
+    if (!explicit_range.is_valid() || honours_reserved) {
+        settings = BERTH_TRY(read_namespace_settings());
+    }
+    const PortRange range = explicit_range.is_valid() ? explicit_range : settings.range;
+    const auto allowed = std::make_unique<PortBits>();
+    set_ports(*allowed, range, true);
+    if (honours_reserved) {
+        for (const PortRange& reserved : settings.reserved) set_ports(*allowed, reserved, false);
+    }
+    core.set_allowed(range, *allowed);
+    return {};
+}
+
+Result<ReconcileReport> reconcile_with_kernel(TableCore& core, Protocol protocol) {
+    BERTH_TRY(refresh_allowed(core));
+    const OwnersBefore before(core);
+    const KernelSockets listed = BERTH_TRY(read_kernel_sockets(protocol));
+    KernelPicture picture(core, protocol);
+    for (const KernelSocket& socket : listed.sockets) picture.add(socket);
+
+    ReconcileReport report;
+    report.sockets_seen = static_cast<std::uint32_t>(listed.sockets.size());
+    report.saw_bound_only = listed.saw_bound_only;
+    report.was_interrupted = listed.was_interrupted;
+    for (unsigned index = 0; index < kSpaceCount; ++index) {
+        if (const PortMap* held = picture.map(index)) {
+            report.ports_learned += learn(core, index, *held);
+        }
+    }
+    if (!listed.was_interrupted) {
+        const Forgetter forget{core, picture, before, listed.saw_bound_only, report};
+        for_each_used_space(core, [&](unsigned index) {
+            for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
+                forget(index, port, owner);
+            });
+        });
+    }
+    for_each_used_space(core, [&](unsigned index) { core.space(index).free.recount(); });
+    core.header().counters.reconciles.fetch_add(1, std::memory_order_relaxed);
+    return report;
+}
+
+}  // namespace berth::internal
