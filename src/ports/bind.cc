@@ -63,9 +63,8 @@ bool is_plain(const SocketOptions& options) noexcept {
 
 // On an address that overlaps, too: the kernel knows of no lease.
 bool is_leased(const TableCore& core, const Footprint& footprint, std::uint16_t port) noexcept {
-    std::uint32_t spaces = footprint.checks;
-    for (unsigned i = 0; i < footprint.take_count; ++i) spaces |= space_bit(footprint.takes[i]);
-    for (spaces &= core.used_spaces(); spaces != 0; spaces &= spaces - 1) {
+    std::uint32_t spaces = all_spaces(footprint) & core.used_spaces();
+    for (; spaces != 0; spaces &= spaces - 1) {
         const auto index = static_cast<unsigned>(std::countr_zero(spaces));
         const OwnerWord owner = core.space(index).owner(port);
         if (kind_of(owner) == OwnerKind::lease && is_valid_lease(core.header(), owner)) return true;

@@ -65,6 +65,29 @@ Error connect_error(int reason, const Address& remote) {
     return Error::from_errno(reason, "connect", remote.to_string());
 }
 
+// The runs of ports that nobody has without a socket, for the kernel to choose from: it knows of no
+// lease. Each costs a search of the kernel's, so there are not many.
+std::vector<PortRange> unpromised_runs(const TableCore& core, const Footprint& footprint,
+                                       PortRange range) {
+    constexpr std::size_t kRunLimit = 16;
+    std::vector<PortRange> runs;
+    bool is_in_run = false;
+    for (unsigned number = range.first; number <= range.last; ++number) {
+        const auto port = static_cast<std::uint16_t>(number);
+        if (core.is_promised(footprint.checks, port)) {
+            is_in_run = false;
+        } else if (is_in_run) {
+            runs.back().last = port;
+        } else if (runs.size() == kRunLimit) {
+            break;
+        } else {
+            runs.push_back({port, port});
+            is_in_run = true;
+        }
+    }
+    return runs;
+}
+
 // Why a connect() found no port: because none is left, or because there is no source address.
 // Connecting a UDP socket asks for the route alone.
 int route_error(const SocketTraits& socket, const Address& remote) noexcept {
@@ -203,10 +226,32 @@ Result<TableState::Outcome> TableState::connect_from(const Attempt& attempt, std
 
 Port TableState::make_connection(const Attempt& attempt, Destination* destination,
                                  std::uint16_t port, bool is_connecting) {
+    // The kernel ignores a range outside the namespace's, which may have changed meanwhile.
+    const auto local = local_address_of(attempt.socket.fd);
+    if (local && local->port() != port) {
+        const Family family = attempt.remote.unmapped().family();
+        core_.remove_connection(family, port);
+        core_.add_connection(family, local->port());
+        if (destination != nullptr) {
+            destination->unclaim(port);
+        }
+        port = local->port();
+        destination = adopt(destination, port);
+    }
     Port made = make_port(attempt.footprint, port, attempt.owner);
     made.destination_ = destination;
     made.is_connecting_ = is_connecting;
     return made;
+}
+
+// Notes a port that the kernel chose; null for one that no destination can keep.
+Destination* TableState::adopt(Destination* destination, std::uint16_t port) {
+    const PortRange range = core_.range();
+    if (destination == nullptr || !range.contains(port)) {
+        return nullptr;
+    }
+    destination->adopt(port, range);
+    return destination;
 }
 
 Result<std::optional<Port>> TableState::refresh_and_retry(Attempt& attempt,
@@ -230,11 +275,13 @@ Result<std::optional<Port>> TableState::refresh_and_retry(Attempt& attempt,
 Result<Port> TableState::connect_by_kernel(Attempt& attempt, Destination* destination) {
     const int fd = attempt.socket.fd;
     const PortRange users = attempt.socket.options.local_port_range;
-    const bool follows_namespace = core_.header().constants.explicit_first == 0;
-    set_range(fd, attempt.ask.range.is_valid() ? attempt.ask.range
-                  : follows_namespace          ? PortRange{0, 0}
-                                               : core_.range());
-    const int reason = connect_uninterrupted(fd, attempt.remote);
+    const PortRange whole = attempt.ask.range.is_valid() ? attempt.ask.range : core_.range();
+    int reason = EADDRNOTAVAIL;
+    for (const PortRange run : unpromised_runs(core_, attempt.footprint, whole)) {
+        set_range(fd, run);
+        reason = connect_uninterrupted(fd, attempt.remote);
+        if (reason != EADDRNOTAVAIL) break;
+    }
     set_range(fd, users);
     if (reason == EADDRNOTAVAIL) {
         if (const int route = route_error(attempt.socket, attempt.remote); route != 0) {
@@ -255,10 +302,8 @@ Result<Port> TableState::connect_by_kernel(Attempt& attempt, Destination* destin
     }
     core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
     core_.add_connection(attempt.remote.unmapped().family(), local.port());
-    if (destination != nullptr) {
-        destination->adopt(local.port(), core_.range());
-    }
-    return make_connection(attempt, destination, local.port(), reason == EINPROGRESS);
+    return make_connection(attempt, adopt(destination, local.port()), local.port(),
+                           reason == EINPROGRESS);
 }
 
 }  // namespace berth::internal

@@ -34,6 +34,13 @@ struct Footprint {
 
 constexpr std::uint32_t space_bit(unsigned space) noexcept { return std::uint32_t{1} << space; }
 
+/// Those that the footprint takes and checks, as a mask.
+constexpr std::uint32_t all_spaces(const Footprint& footprint) noexcept {
+    std::uint32_t spaces = footprint.checks;
+    for (unsigned i = 0; i < footprint.take_count; ++i) spaces |= space_bit(footprint.takes[i]);
+    return spaces;
+}
+
 /// The specific address's space, if it has one.
 std::optional<unsigned> find_space_of_address(const TableHeader& header,
                                               const Address& address) noexcept;

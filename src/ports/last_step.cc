@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <unordered_map>
 
@@ -27,28 +26,6 @@ bool pass_once(std::atomic<std::uint64_t>& next_ms, std::uint64_t interval_ms) n
     const std::uint64_t now = coarse_now_ms();
     std::uint64_t next = next_ms.load(std::memory_order_relaxed);
     return now >= next && next_ms.compare_exchange_strong(next, now + interval_ms);
-}
-
-// Somebody has the port, in one of these spaces, without a socket: the kernel cannot know.
-bool is_promised_in(const TableCore& core, std::uint32_t spaces, std::uint16_t port) noexcept {
-    for (spaces &= core.used_spaces(); spaces != 0; spaces &= spaces - 1) {
-        const auto index = static_cast<unsigned>(std::countr_zero(spaces));
-        const OwnerWord owner = core.space(index).owner(port);
-        const bool is_unbound = kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) == 0;
-        if (is_unbound || kind_of(owner) == OwnerKind::lease) return true;
-    }
-    return false;
-}
-
-bool is_promised_elsewhere(const TableCore& core, const Footprint& footprint,
-                           std::uint16_t port) noexcept {
-    return is_promised_in(core, footprint.checks, port);
-}
-
-bool is_promised(const TableCore& core, const Footprint& footprint, std::uint16_t port) noexcept {
-    std::uint32_t spaces = footprint.checks;
-    for (unsigned i = 0; i < footprint.take_count; ++i) spaces |= space_bit(footprint.takes[i]);
-    return is_promised_in(core, spaces, port);
 }
 
 // A second socket that the kernel treats as it treats the first. `is_namespace_range`: the range is
@@ -146,7 +123,10 @@ MaybePort TableState::ask_kernel_for_port(const Attempt& attempt) {
             return {};
         }
         const auto chosen = Address::from(address, size);
-        if (chosen && !is_promised(core_, attempt.footprint, chosen->port())) {
+        if (!chosen || !range.contains(chosen->port())) {
+            return {};  // The kernel ignores a range outside the namespace's.
+        }
+        if (!core_.is_promised(all_spaces(attempt.footprint), chosen->port())) {
             return chosen->port();
         }
     }
@@ -168,7 +148,7 @@ Result<std::optional<Port>> TableState::bind_by_kernel(Attempt& attempt, Sharing
             }
             continue;
         }
-        if (is_promised_elsewhere(core_, attempt.footprint, *port)) {
+        if (core_.is_promised(attempt.footprint.checks, *port)) {
             core_.unclaim(attempt.footprint, *port, attempt.owner);
             continue;
         }

@@ -86,6 +86,19 @@ public:
         }
     }
 
+    /// Frees what has rested long enough. Returns how many.
+    unsigned end_rests(const RestRule& rule) noexcept {
+        return resting.advance(rule.epoch, free, rule.allowed, [&](std::uint16_t port) {
+            rescue(port, rule.allowed);
+        });
+    }
+    /// Frees the ports of the oldest epoch that has any. Returns how many.
+    unsigned end_oldest_rests(const RestRule& rule) noexcept {
+        return resting.free_oldest(free, rule.allowed, [&](std::uint16_t port) {
+            rescue(port, rule.allowed);
+        });
+    }
+
     bool is_taken(std::uint16_t port) const noexcept {
         return !free.is_free(port) && !resting.is_resting(port);
     }
@@ -110,11 +123,20 @@ private:
         return false;
     }
 
+    // See RestingPorts. A port without an owner may also be on its way to or from one; then its
+    // taker finds the rescuer's word and draws again, or its releaser puts it to rest once more.
+    void rescue(std::uint16_t port, const AllowedPorts& allowed) noexcept {
+        const OwnerWord rescuer = own_word();
+        if (owner(port) == kNobody && replace_owner(port, kNobody, rescuer)) {
+            unclaim(port, rescuer, allowed);
+        }
+    }
+
     void put_to_rest(std::uint16_t port, const RestRule& rule) noexcept {
         if (!rule.has_rest) {
             make_free(port, rule.allowed);
         } else if (test(rule.allowed.bits, port)) {
-            resting.advance(rule.epoch, free, rule.allowed);
+            end_rests(rule);
             resting.add(port, rule.epoch);
         }
     }

@@ -73,14 +73,9 @@ MaybePort TableCore::take(const Footprint& footprint, const Ask& ask, OwnerWord 
             return port;
         }
     }
-    for (unsigned round = 0; round <= kRoundLimit; ++round) {
-        const MaybePort port =
-            is_from_one ? take_from_one(footprint, owner) : draw_now(footprint, ask, claim_here);
-        if (port || !free_resting(footprint)) {
-            return port;
-        }
-    }
-    return {};
+    return draw_until_rests_are_used(footprint, [&] {
+        return is_from_one ? take_from_one(footprint, owner) : draw_now(footprint, ask, claim_here);
+    });
 }
 
 // No other space is in use: the claim alone decides, as long as that stays so.
@@ -115,26 +110,35 @@ MaybePort TableCore::draw_from_both(const Footprint& footprint, Claim claim) noe
 
 MaybePort TableCore::draw_run(const Footprint& footprint, unsigned length,
                               unsigned alignment) noexcept {
-    for (unsigned round = 0; round <= kRoundLimit; ++round) {
-        const Candidates candidates = candidates_for(footprint, {});
-        if (const auto first = draw_run_exactly(candidates, length, alignment, thread_random())) {
-            return first;
-        }
-        if (!free_resting(footprint)) {
-            break;
-        }
-    }
-    return {};
+    return draw_until_rests_are_used(footprint, [&] {
+        return draw_run_exactly(candidates_for(footprint, {}), length, alignment, thread_random());
+    });
 }
 
 bool TableCore::overlaps(const Footprint& footprint, std::uint16_t port) const noexcept {
-    std::uint32_t spaces = footprint.checks & used_spaces();
-    for (; spaces != 0; spaces &= spaces - 1) {
+    std::uint32_t spaces = footprint.checks;
+    for (unsigned i = 0; i < footprint.take_count; ++i) {
+        // An address may have got a space since the footprint was made.
+        if (footprint.takes[i] / 2 == kWildcardSpace / 2) {
+            spaces |= header().address_spaces[footprint.takes[i]].load();
+        }
+    }
+    for (spaces &= used_spaces(); spaces != 0; spaces &= spaces - 1) {
         if (!space(static_cast<unsigned>(std::countr_zero(spaces))).free.is_free(port)) {
             return true;
         }
     }
     return false;
+}
+
+bool TableCore::is_promised(std::uint32_t spaces, std::uint16_t port) const noexcept {
+    bool found = false;
+    for_each_space(spaces & used_spaces(), [&](unsigned index) {
+        const OwnerWord owner = space(index).owner(port);
+        const bool is_unbound = kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) == 0;
+        found = found || is_unbound || kind_of(owner) == OwnerKind::lease;
+    });
+    return found;
 }
 
 bool TableCore::claim(const Footprint& footprint, std::uint16_t port, OwnerWord owner) noexcept {
@@ -200,16 +204,13 @@ bool TableCore::free_resting(const Footprint& footprint) noexcept {
     unsigned freed = 0;
     for_each_space(spaces, [&](unsigned index) {
         PortSpace& each = space(index);
-        const std::uint32_t before = each.free.free_count_hint();
-        each.resting.advance(rule.epoch, each.free, rule.allowed);
-        freed += each.free.free_count_hint() > before ? 1U : 0U;
+        freed += each.end_rests(rule);
     });
     if (freed > 0) {
         return true;
     }
     for_each_space(spaces, [&](unsigned index) {
-        PortSpace& each = space(index);
-        freed += each.resting.free_oldest(each.free, rule.allowed);
+        freed += space(index).end_oldest_rests(rule);
     });
     if (freed > 0) {
         header().counters.early_rests.fetch_add(1, std::memory_order_relaxed);

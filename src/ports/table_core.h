@@ -45,13 +45,8 @@ public:
     /// nothing itself. none: no port is left.
     template <class Claim>
     MaybePort draw(const Footprint& footprint, const Ask& ask, Claim claim) noexcept {
-        for (unsigned round = 0; round <= kRoundLimit; ++round) {
-            const MaybePort port = draw_now(footprint, ask, claim);
-            if (port || !free_resting(footprint)) {
-                return port;
-            }
-        }
-        return {};
+        return draw_until_rests_are_used(footprint,
+                                         [&] { return draw_now(footprint, ask, claim); });
     }
 
     /// The first port of a run that is free now; none: no port is left. Takes nothing.
@@ -81,6 +76,10 @@ public:
         return header().used_spaces.load(std::memory_order_seq_cst);
     }
 
+    /// Somebody has the port, in one of these spaces (a mask), without a socket: a promise that the
+    /// kernel cannot know.
+    bool is_promised(std::uint32_t spaces, std::uint16_t port) const noexcept;
+
     /// One more, one fewer TCP connection from `port`.
     void add_connection(Family family, std::uint16_t port) noexcept;
     void remove_connection(Family family, std::uint16_t port) noexcept;
@@ -96,6 +95,18 @@ private:
     template <class Claim>
     MaybePort draw_now(const Footprint& footprint, const Ask& ask, Claim claim) noexcept {
         return choose(candidates_for(footprint, ask), thread_random(), claim);
+    }
+    // Repeats `draw_once()` while there are resting ports to free.
+    template <class DrawOnce>
+    MaybePort draw_until_rests_are_used(const Footprint& footprint, DrawOnce draw_once) noexcept {
+        MaybePort port = draw_once();
+        for (unsigned round = 0; !port && round <= kRoundLimit; ++round) {
+            const bool has_freed = free_resting(footprint);
+            // Also when nothing rested any more: another may have freed it just before.
+            port = draw_once();
+            if (!has_freed) break;
+        }
+        return port;
     }
     Candidates candidates_for(const Footprint& footprint, const Ask& ask) const noexcept;
     MaybePort take_from_one(const Footprint& footprint, OwnerWord owner) noexcept;

@@ -3,6 +3,7 @@
 
 #include "src/base/assert.h"
 #include "src/ports/lease_book.h"
+#include "src/ports/namespace_settings.h"
 #include "src/ports/reconcile.h"
 
 #include <algorithm>
@@ -11,6 +12,17 @@ namespace berth::internal {
 namespace {
 
 constexpr std::uint16_t kWithoutPort = 0;
+
+// The kernel ignores IP_LOCAL_PORT_RANGE where it lies outside the namespace's range.
+bool is_within_namespace_range(const TableCore& core) {
+    const TableConstants& constants = core.header().constants;
+    if (constants.explicit_first == 0) {
+        return true;
+    }
+    const auto settings = read_namespace_settings();
+    return !settings || (settings->range.contains(constants.explicit_first) &&
+                         settings->range.contains(constants.explicit_last));
+}
 
 }  // namespace
 
@@ -33,6 +45,7 @@ Result<std::unique_ptr<TableState>> TableState::make(TableMemory memory,
     if (options.reconcile_at_start) {
         BERTH_TRY(state->reconcile());
     }
+    state->lacks_port_range_option_ = !is_within_namespace_range(state->core_);
     return state;
 }
 

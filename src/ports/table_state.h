@@ -107,6 +107,7 @@ private:
     Result<Port> connect_by_kernel(Attempt& attempt, Destination* destination);
     Port make_connection(const Attempt& attempt, Destination* destination, std::uint16_t port,
                          bool is_connecting);
+    Destination* adopt(Destination* destination, std::uint16_t port);
 
     // last_step.cc
     bool may_recheck(const Footprint& footprint) noexcept;
@@ -130,7 +131,7 @@ private:
     TableCore core_;
     const Protocol protocol_;
     const std::uint64_t recheck_interval_ms_;
-    std::atomic<bool> lacks_port_range_option_{false};  // kernel before 6.3
+    std::atomic<bool> lacks_port_range_option_{false};  // or it does not reach the range
     std::atomic<ProcessDestinations*> destinations_{nullptr};
     OrphanWatch orphans_;
 };
