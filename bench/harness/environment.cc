@@ -31,6 +31,12 @@ Result<void> write_file(const char* path, const std::string& text) {
     return {};
 }
 
+// Listeners in the own namespace may queue as many connections as there are ports.
+void allow_long_backlogs() {
+    // Where it may not be changed, a server that is slow to accept delays a few connections.
+    static_cast<void>(write_file("/proc/sys/net/core/somaxconn", "65535"));
+}
+
 Result<void> bring_loopback_up() {
     const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!socket.is_open()) {
@@ -58,6 +64,7 @@ Result<void> unshare_network(Isolation isolation) {
         BERTH_TRY(write_file("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1"));
         BERTH_TRY(write_file("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1"));
     }
+    allow_long_backlogs();
     return bring_loopback_up();
 }
 

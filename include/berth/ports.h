@@ -49,10 +49,11 @@ struct TableOptions {
     std::optional<std::chrono::milliseconds> rest_period = std::nullopt;
     /// Leave out net.ipv4.ip_local_reserved_ports.
     bool honour_reserved = true;
-    /// Learn the kernel's sockets when the table is made. **Cost:** about 1 ms per 2,000 sockets.
+    /// Learn the kernel's sockets when the table is made (not when it is opened). **Cost:** about 1 ms per 2,000 sockets.
     bool reconcile_at_start = true;
     /// While the table is exhausted the kernel is asked again at most this often, so a failing
-    /// bind() stays cheap; a port that a stranger frees is seen after at most this long.
+    /// bind() stays cheap; a port that a stranger frees is seen after at most this long, or 20 times
+    /// as long as the kernel took to answer. 0: the kernel is asked every time.
     std::chrono::milliseconds recheck_interval{100};
 };
 

@@ -6,34 +6,22 @@
 namespace berth::internal {
 namespace {
 
-// The bits of word `index` that lie in the range and are not the excluded port.
-std::uint64_t mask_of_word(const Candidates& candidates, unsigned index) noexcept {
-    std::uint64_t mask = ~std::uint64_t{0};
-    if (index == candidates.range.first / 64U) {
-        mask &= ~std::uint64_t{0} << (candidates.range.first % 64);
-    }
-    if (index == candidates.range.last / 64U) {
-        mask &= ~std::uint64_t{0} >> (63 - candidates.range.last % 64);
-    }
-    if (candidates.excluded != 0 && index == candidates.excluded / 64U) {
-        mask &= ~bit_of(candidates.excluded);
-    }
-    return mask;
-}
-
 using Words = std::array<std::uint64_t, kWordCount>;
 
 // Writes the ports that satisfy, from the word of the range's first port on. Returns the number of
 // words.
 unsigned gather(const Candidates& candidates, Words& words) noexcept {
-    const unsigned first_word = candidates.range.first / 64U;
-    const unsigned count = candidates.range.last / 64U - first_word + 1;
-    for (unsigned i = 0; i < count; ++i) {
-        std::uint64_t word = mask_of_word(candidates, first_word + i);
-        for (unsigned s = 0; s < candidates.set_count && word != 0; ++s) {
-            word &= candidates.sets[s]->word(first_word + i);
-        }
-        words[i] = word;
+    const PortRange range = candidates.range;
+    const unsigned first_word = range.first / 64U;
+    const unsigned count = range.last / 64U - first_word + 1;
+    for (unsigned i = 0; i < count; ++i) words[i] = candidates.sets[0]->word(first_word + i);
+    for (unsigned s = 1; s < candidates.set_count; ++s) {
+        for (unsigned i = 0; i < count; ++i) words[i] &= candidates.sets[s]->word(first_word + i);
+    }
+    words[0] &= ~std::uint64_t{0} << (range.first % 64);
+    words[count - 1] &= ~std::uint64_t{0} >> (63 - range.last % 64);
+    if (range.contains(candidates.excluded)) {
+        words[candidates.excluded / 64U - first_word] &= ~bit_of(candidates.excluded);
     }
     return count;
 }

@@ -170,8 +170,8 @@ Result<Port> TableState::connect_tcp(Attempt& attempt) {
     auto port = connect_by_kernel(attempt, destination);
     if (destination != nullptr) {
         const std::uint64_t ended = coarse_now_ms();
-        destination->postpone_recheck(
-            ended + std::max(recheck_interval_ms_, (ended - started) * kRecheckShare));
+        const std::uint64_t share = recheck_interval_ms_ == 0 ? 0 : (ended - started) * kRecheckShare;
+        destination->postpone_recheck(ended + std::max(recheck_interval_ms_, share));
     }
     return port;
 }

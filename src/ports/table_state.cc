@@ -41,9 +41,9 @@ Result<std::unique_ptr<TableState>> TableState::make(TableMemory memory,
     if (is_new) {
         BERTH_TRY(refresh_allowed(state->core_));
         state->memory_.publish();
-    }
-    if (options.reconcile_at_start) {
-        BERTH_TRY(state->reconcile());
+        if (options.reconcile_at_start) {
+            BERTH_TRY(state->reconcile());
+        }
     }
     state->lacks_port_range_option_ = !is_within_namespace_range(state->core_);
     return state;
