@@ -83,7 +83,9 @@ bool is_alive(const ProcessIdentity& process) noexcept {
         return ::kill(process.pid, 0) == 0 || errno != ESRCH;
     }
     const bool has_exited = stat->state == 'X' || (stat->state == 'Z' && stat->thread_count <= 1);
-    const bool is_another = process.start_ticks != 0 && stat->start_ticks != process.start_ticks;
+    const bool is_another =
+        process.start_ticks != 0 && (stat->start_ticks & ProcessIdentity::kStartMask) !=
+                                        (process.start_ticks & ProcessIdentity::kStartMask);
     return !has_exited && !is_another;
 }
 

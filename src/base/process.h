@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which process is meant, beyond the reuse of pids: pid and start time together, packed into 58
-// bits (pid 22, clock ticks since boot 36).
+// Which process is meant, beyond the reuse of pids: pid and start time together, packed into 48
+// bits: the pid in 22 and the start time in 26, which come round after a week. To be taken for
+// another, a process must have the pid and the very hundredth of a second of that week in common.
 
 #include "src/base/fork_page.h"
 
@@ -14,18 +15,17 @@ namespace berth::internal {
 
 struct ProcessIdentity {
     pid_t pid = 0;
-    std::uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat; 0: could not be read
+    std::uint64_t start_ticks = 0;  // low bits of field 22 of /proc/PID/stat; 0: not known
 
-    static constexpr unsigned kStartBits = 36;
-    static constexpr unsigned kBits = 58;
+    static constexpr unsigned kStartBits = 26;
+    static constexpr unsigned kBits = 48;
+    static constexpr std::uint64_t kStartMask = (std::uint64_t{1} << kStartBits) - 1;
 
     std::uint64_t packed() const noexcept {
-        return static_cast<std::uint64_t>(pid) << kStartBits |
-               (start_ticks & ((std::uint64_t{1} << kStartBits) - 1));
+        return static_cast<std::uint64_t>(pid) << kStartBits | (start_ticks & kStartMask);
     }
     static ProcessIdentity unpack(std::uint64_t word) noexcept {
-        return {static_cast<pid_t>(word >> kStartBits & 0x3fffff),
-                word & ((std::uint64_t{1} << kStartBits) - 1)};
+        return {static_cast<pid_t>(word >> kStartBits & 0x3fffff), word & kStartMask};
     }
 };
 

@@ -103,7 +103,7 @@ Result<void> TableState::check_socket(const SocketTraits& socket, const Address&
 
 Result<TableState::Attempt> TableState::make_attempt(const SocketTraits& socket,
                                                      const Address& local, const char* operation) {
-    Attempt attempt{socket, local, {}, footprint_of(socket, local), {}, own_word() | kBoundFlag};
+    Attempt attempt{socket, local, {}, footprint_of(socket, local), {}, claim_word() | kBoundFlag};
     const PortRange asked = socket.options.local_port_range;
     if (asked.first == 0 && asked.last == 0) {
         return attempt;
@@ -129,12 +129,14 @@ Result<Port> TableState::bind(const SocketTraits& socket, const Address& local,
                           is_plain(socket.options);
     if (is_usual) {
         const Footprint footprint = footprint_of(socket, local);
-        const OwnerWord owner = own_word() | kBoundFlag;
+        const OwnerWord owner = claim_word() | kBoundFlag;
         if (const MaybePort port = core_.take(footprint, {}, owner)) {
             if (bind_uninterrupted(socket.fd, local.with_port(*port)) == 0) {
                 return make_port(footprint, *port, owner);
             }
             give_up(footprint, *port, owner, errno);
+        } else {
+            return bind_fresh(socket, local, Sharing::none, Expectation::none_left);
         }
     }
     return bind_with_care(socket, local, options);
@@ -152,23 +154,28 @@ Result<Port> TableState::bind_with_care(const SocketTraits& socket, const Addres
         }
         return make_guest(0);
     }
-    return bind_fresh(socket, local, options.sharing);
+    return bind_fresh(socket, local, options.sharing, Expectation::unknown);
 }
 
 Result<Port> TableState::bind_fresh(const SocketTraits& socket, const Address& local,
-                                    Sharing sharing) {
+                                    Sharing sharing, Expectation expectation) {
     Attempt attempt = BERTH_TRY(make_attempt(socket, local, "bind"));
     ReuseOptions reuse(socket);
     BERTH_TRY(reuse.set_for(sharing));
-    if (auto port = BERTH_TRY(try_fresh_ports(attempt, sharing))) {
-        return std::move(*port);
-    }
-    if (reconcile_if_due(attempt.footprint)) {
+    if (expectation == Expectation::unknown) {
         if (auto port = BERTH_TRY(try_fresh_ports(attempt, sharing))) {
             return std::move(*port);
         }
     }
-    if (attempt.was_refused || may_recheck(attempt.footprint)) {
+    const bool was_refused = attempt.was_refused;
+    const bool may_ask = may_recheck(attempt.footprint);
+    if (reconcile_if_due(attempt.footprint) || may_ask) {
+        attempt.ask.search = RestSearch::thorough;
+        if (auto port = BERTH_TRY(try_fresh_ports(attempt, sharing))) {
+            return std::move(*port);
+        }
+    }
+    if (was_refused || attempt.was_refused || may_ask) {
         if (auto port = BERTH_TRY(bind_by_kernel(attempt, sharing))) {
             return std::move(*port);
         }

@@ -81,6 +81,10 @@ MaybePort draw_exactly(const OneSet& candidates, RandomStream& random) noexcept;
 MaybePort draw_run_exactly(const Candidates& candidates, unsigned length, unsigned alignment,
                            RandomStream& random) noexcept;
 
+/// How many of this thread's choices in a row needed more than probes. While they do, a probe is a
+/// wasted try, so only each sixteenth makes one. This changes how a port is found, not which.
+inline constinit thread_local unsigned drawn_in_a_row = 0;
+
 /// Draws until `claim(port)` says true, and returns that port; none when none is left.
 template <class Source, class Claim>
 MaybePort choose(const Source& candidates, RandomStream& random, Claim claim) noexcept {
@@ -89,13 +93,16 @@ MaybePort choose(const Source& candidates, RandomStream& random, Claim claim) no
     // A claim fails here only because another caller took that very port just now.
     constexpr unsigned kExactLimit = 1'000;
     const PortRange range = candidates.range;
-    for (unsigned i = 0; i < kProbeLimit; ++i) {
+    const bool is_probing = drawn_in_a_row % 16 == 0;
+    for (unsigned i = is_probing ? 0 : kProbeLimit; i < kProbeLimit; ++i) {
         const auto port = static_cast<std::uint16_t>(range.first + random.below(range.size()));
         if (candidates.contain(port) && claim(port)) {
+            drawn_in_a_row = 0;
             return port;
         }
         if (candidates.is_scarce_at(port)) break;
     }
+    ++drawn_in_a_row;
     if (candidates.is_whole_range) {
         const PortSet& scarcest = candidates.scarcest();
         for (unsigned i = 0; i < kDrawLimit; ++i) {

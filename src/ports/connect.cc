@@ -140,7 +140,7 @@ Result<Port> TableState::connect_bound(const SocketTraits& socket, const Address
 
 Result<Port> TableState::bind_and_connect(const SocketTraits& socket, const Address& local,
                                           const Address& remote) {
-    Port port = BERTH_TRY(bind_fresh(socket, local, Sharing::none));
+    Port port = BERTH_TRY(bind_fresh(socket, local, Sharing::none, Expectation::unknown));
     const int reason = connect_uninterrupted(socket.fd, remote);
     if (reason != 0 && reason != EINPROGRESS) {
         return std::unexpected(connect_error(reason, remote));
@@ -170,7 +170,8 @@ Result<Port> TableState::connect_tcp(Attempt& attempt) {
     auto port = connect_by_kernel(attempt, destination);
     if (destination != nullptr) {
         const std::uint64_t ended = coarse_now_ms();
-        const std::uint64_t share = recheck_interval_ms_ == 0 ? 0 : (ended - started) * kRecheckShare;
+        const std::uint64_t share =
+            recheck_interval_ms_ == 0 ? 0 : (ended - started) * kRecheckShare;
         destination->postpone_recheck(ended + std::max(recheck_interval_ms_, share));
     }
     return port;

@@ -82,7 +82,7 @@ void TableState::note_exhaustion(const Footprint& footprint) {
     std::uint32_t taken = 0;
     for_each_taken_port(core_, footprint.takes[0], [&](std::uint16_t, OwnerWord owner) {
         ++taken;
-        if (kind_of(owner) == OwnerKind::process) ++counts[owner & ~kBoundFlag];
+        if (kind_of(owner) == OwnerKind::process) ++counts[without_claim(owner)];
     });
     std::uint64_t top = 0;
     for (const auto& [owner, count] : counts) {

@@ -6,13 +6,14 @@
 // resting and has owner 0 was lost by a process that died between two instructions.
 //
 //   63  60 59 58 57                              0
-//   [kind][b][ ][ pid 22 | start time 36         ]   process; b: taken to bind a socket to it
+//   [kind][b][ tag 11 ][ pid 22 | start time 26  ]   process; b: taken to bind a socket to it
 //   [kind][ stamp 60                             ]   kernel: a socket outside this table
 //   [kind][ lease index 16 | generation 44       ]   lease
 //   [kind][ connections 20 | stamp 40            ]   connected: the port of TCP connections
 //
 // A stamp is different at every change, so that a reader of the kernel's list can tell whether a
-// word is still the one that it saw before.
+// word is still the one that it saw before. A tag tells the claims of one process apart: a Port
+// whose port was taken back as lost must not give away what another thread has claimed since.
 
 #include "src/base/process.h"
 
@@ -42,8 +43,26 @@ constexpr OwnerWord with_kind(OwnerKind kind, std::uint64_t payload) noexcept {
     return static_cast<OwnerWord>(kind) << kKindShift | payload;
 }
 
-/// The calling process.
+/// The calling process, with tag 0.
 inline OwnerWord own_word() noexcept { return with_kind(OwnerKind::process, own_process_word()); }
+
+constexpr unsigned kTagBits = 11;
+static_assert(ProcessIdentity::kBits + kTagBits < kKindShift);
+
+inline constinit thread_local std::uint32_t claim_count = 0;
+
+/// The calling process, for one claim.
+inline OwnerWord claim_word() noexcept {
+    // Threads begin at different tags, because their counters lie at different addresses.
+    const auto place = reinterpret_cast<std::uintptr_t>(&claim_count);
+    const std::uint64_t tag = (place >> 6) + (place >> 12) + ++claim_count;
+    return own_word() | (tag & ((1U << kTagBits) - 1)) << ProcessIdentity::kBits;
+}
+
+/// The process of a word, without what belongs to one claim.
+constexpr OwnerWord without_claim(OwnerWord word) noexcept {
+    return word & ~(((OwnerWord{1} << (kTagBits + 1)) - 1) << ProcessIdentity::kBits);
+}
 
 inline ProcessIdentity process_of(OwnerWord word) noexcept { return ProcessIdentity::unpack(word); }
 

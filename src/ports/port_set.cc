@@ -12,13 +12,29 @@ namespace {
 
 // The searches exist twice: the baseline instruction set has neither a population count nor a way
 // to find the n-th set bit, and both are one instruction on every processor since 2013.
+using AtomicWord = std::atomic<std::uint64_t>;
+
 struct BitSearch {
     std::uint32_t (*count)(const std::uint64_t* words, unsigned count);
     unsigned (*select)(const std::uint64_t* words, unsigned count, std::uint32_t rank);
-    unsigned (*select_in_group)(const std::uint64_t* sixteen_words, std::uint32_t rank);
+    unsigned (*select_in_group)(const AtomicWord* sixteen_words, std::uint32_t rank);
 };
 
 constexpr unsigned kNotFound = ~0U;
+
+// Which of four parts a rank falls into; reduces the rank to one within that part.
+template <class Size>
+inline __attribute__((always_inline)) unsigned choose_of_four(Size size, std::uint32_t& rank) {
+    const std::uint32_t before_1 = size(0);
+    const std::uint32_t before_2 = before_1 + size(1);
+    const std::uint32_t before_3 = before_2 + size(2);
+    const std::uint32_t is_past_0 = rank >= before_1 ? 1 : 0;
+    const std::uint32_t is_past_1 = rank >= before_2 ? 1 : 0;
+    const std::uint32_t is_past_2 = rank >= before_3 ? 1 : 0;
+    rank -= (before_1 & (0 - is_past_0)) + ((before_2 - before_1) & (0 - is_past_1)) +
+            ((before_3 - before_2) & (0 - is_past_2));
+    return is_past_0 + is_past_1 + is_past_2;
+}
 
 template <class Select>
 inline __attribute__((always_inline)) unsigned select_among(const std::uint64_t* words,
@@ -54,29 +70,35 @@ unsigned select_portable(const std::uint64_t* words, unsigned count, std::uint32
     });
 }
 
-unsigned select_in_group_portable(const std::uint64_t* words, std::uint32_t rank) {
-    return select_portable(words, 16, rank);
+unsigned select_in_group_portable(const AtomicWord* words, std::uint32_t rank) {
+    std::array<std::uint64_t, 16> group;
+    for (unsigned i = 0; i < 16; ++i) group[i] = words[i].load(std::memory_order_relaxed);
+    return select_portable(group.data(), 16, rank);
 }
 
 #if defined(__x86_64__)
 // Sixteen words without a branch on the rank, see PortSet::draw().
-__attribute__((target("popcnt,bmi,bmi2"))) unsigned select_in_group_bmi2(const std::uint64_t* words,
+__attribute__((target("popcnt,bmi,bmi2"))) unsigned select_in_group_bmi2(const AtomicWord* words,
                                                                          std::uint32_t rank) {
-    std::uint32_t before[16];
-    std::uint32_t total = 0;
-#pragma GCC unroll 16
-    for (unsigned i = 0; i < 16; ++i) {
-        before[i] = total;
-        total += static_cast<std::uint32_t>(__builtin_popcountll(words[i]));
+    const auto count = [words](unsigned i) __attribute__((target("popcnt,bmi,bmi2"))) {
+        return static_cast<std::uint32_t>(
+            __builtin_popcountll(words[i].load(std::memory_order_relaxed)));
+    };
+    std::uint32_t quarters[4];
+#pragma GCC unroll 4
+    for (unsigned q = 0; q < 4; ++q) {
+        quarters[q] = (count(4 * q) + count(4 * q + 1)) + (count(4 * q + 2) + count(4 * q + 3));
     }
-    if (rank >= total) {
+    if (rank >= quarters[0] + quarters[1] + quarters[2] + quarters[3]) {
         return kNotFound;
     }
-    unsigned index = 0;
-#pragma GCC unroll 16
-    for (unsigned i = 1; i < 16; ++i) index += before[i] <= rank ? 1U : 0U;
-    const std::uint64_t found = _pdep_u64(std::uint64_t{1} << (rank - before[index]), words[index]);
-    return index * 64 + static_cast<unsigned>(__builtin_ctzll(found));
+    const unsigned quarter = choose_of_four([&](unsigned i) { return quarters[i]; }, rank);
+    const unsigned index =
+        4 * quarter + choose_of_four([&](unsigned i) { return count(4 * quarter + i); }, rank);
+    // Zero when the word has changed meanwhile.
+    const std::uint64_t found =
+        _pdep_u64(std::uint64_t{1} << (rank % 64), words[index].load(std::memory_order_relaxed));
+    return found == 0 ? kNotFound : index * 64 + static_cast<unsigned>(__builtin_ctzll(found));
 }
 
 __attribute__((target("popcnt"))) std::uint32_t count_popcnt(const std::uint64_t* words,
@@ -116,6 +138,10 @@ const BitSearch& search() noexcept {
 }
 
 // Adds the four 16-bit lanes of a counter word.
+constexpr std::uint32_t lane_of(std::uint64_t lanes, unsigned lane) noexcept {
+    return static_cast<std::uint32_t>(lanes >> (lane * 16) & 0xffff);
+}
+
 constexpr std::uint32_t sum_of_lanes(std::uint64_t lanes) noexcept {
     return static_cast<std::uint32_t>(lanes * 0x0001'0001'0001'0001ULL >> 48);
 }
@@ -144,41 +170,29 @@ void PortSet::claim_word(unsigned index, std::uint64_t ports) noexcept {
     add_to_count(index / kGroupWords, -std::popcount(ports & before));
 }
 
-// Every step counts how many prefix sums the rank has passed instead of branching on it: the rank
-// is random, so each branch would be mispredicted half the time.
+// Narrows 64 counters to one in three choices among four: a lane (its sixteen groups together),
+// four words, one word. Nothing branches on the rank, which is random, so that a branch would be
+// mispredicted half the time, and no choice waits for a long chain of additions.
 MaybePort PortSet::draw(RandomStream& random) const noexcept {
-    std::array<std::uint64_t, 16> lanes;
-    std::array<std::uint32_t, 16> before;  // [i]: free ports in front of counter word i
-    std::uint32_t total = 0;
-#pragma GCC unroll 16
-    for (unsigned i = 0; i < 16; ++i) {
-        lanes[i] = counts_[i].load(std::memory_order_relaxed);
-        before[i] = total;
-        total += sum_of_lanes(lanes[i]);
+    std::array<std::uint64_t, 4> quarters;  // each the sum of four counter words, lane by lane
+#pragma GCC unroll 4
+    for (unsigned q = 0; q < 4; ++q) {
+        quarters[q] = (count_word(4 * q) + count_word(4 * q + 1)) +
+                      (count_word(4 * q + 2) + count_word(4 * q + 3));
     }
+    const std::uint64_t sums = (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]);
+    const std::uint32_t total = sum_of_lanes(sums);
     if (total == 0 || total > kPortCount) {
         return {};
     }
     std::uint32_t rank = random.below(total);
-    unsigned index = 0;
-#pragma GCC unroll 16
-    for (unsigned i = 1; i < 16; ++i) index += before[i] <= rank ? 1U : 0U;
-    rank -= before[index];
-    // Multiplying by a word of ones makes each lane the sum of itself and those below.
-    const std::uint64_t up_to_lane = lanes[index] * 0x0001'0001'0001'0001ULL;
-    unsigned lane = 0;
-#pragma GCC unroll 4
-    for (unsigned i = 0; i + 1 < kLanes; ++i) {
-        lane += (up_to_lane >> (i * kLaneBits) & 0xffff) <= rank ? 1U : 0U;
-    }
-    rank -= static_cast<std::uint32_t>((up_to_lane << kLaneBits) >> (lane * kLaneBits) & 0xffff);
-    const unsigned first_word = (index * kLanes + lane) * kGroupWords;
-    std::array<std::uint64_t, kGroupWords> group;
-#pragma GCC unroll 16
-    for (unsigned w = 0; w < kGroupWords; ++w) {
-        group[w] = words_[first_word + w].load(std::memory_order_relaxed);
-    }
-    const unsigned found = search().select_in_group(group.data(), rank);
+    const unsigned lane = choose_of_four([&](unsigned i) { return lane_of(sums, i); }, rank);
+    const unsigned quarter =
+        choose_of_four([&](unsigned i) { return lane_of(quarters[i], lane); }, rank);
+    const unsigned in_quarter = choose_of_four(
+        [&](unsigned i) { return lane_of(count_word(4 * quarter + i), lane); }, rank);
+    const unsigned first_word = ((4 * quarter + in_quarter) * kLanes + lane) * kGroupWords;
+    const unsigned found = search().select_in_group(&words_[first_word], rank);
     return found == kNotFound ? MaybePort()
                               : MaybePort(static_cast<std::uint16_t>(first_word * 64 + found));
 }

@@ -88,6 +88,9 @@ private:
     static constexpr unsigned kLanes = 4;  // counters in one word of counts_
     static constexpr unsigned kLaneBits = 16;
 
+    std::uint64_t count_word(unsigned index) const noexcept {
+        return counts_[index].load(std::memory_order_relaxed);
+    }
     void add_to_count(unsigned group, std::int64_t change) noexcept {
         counts_[group / kLanes].fetch_add(static_cast<std::uint64_t>(change)
                                               << (group % kLanes * kLaneBits),

@@ -33,9 +33,8 @@ public:
     PortSet free;
     RestingPorts resting;
 
-    OwnerWord owner(std::uint16_t port) const noexcept {
-        return owners_[port].load(std::memory_order_acquire);
-    }
+    // Sequentially consistent with the claims of others in overlapping spaces, as PortSet::claim().
+    OwnerWord owner(std::uint16_t port) const noexcept { return owners_[port].load(); }
 
     /// Takes a free port for `owner`. False when somebody else was faster.
     bool claim(std::uint16_t port, OwnerWord owner) noexcept {
@@ -67,7 +66,7 @@ public:
 
     /// Changes the owner if it is still `expected`.
     bool replace_owner(std::uint16_t port, OwnerWord expected, OwnerWord desired) noexcept {
-        return owners_[port].compare_exchange_strong(expected, desired, std::memory_order_acq_rel);
+        return owners_[port].compare_exchange_strong(expected, desired);
     }
 
     /// Gives the port back if `owner` still has it; else does nothing and returns false.
@@ -88,15 +87,13 @@ public:
 
     /// Frees what has rested long enough. Returns how many.
     unsigned end_rests(const RestRule& rule) noexcept {
-        return resting.advance(rule.epoch, free, rule.allowed, [&](std::uint16_t port) {
-            rescue(port, rule.allowed);
-        });
+        return resting.advance(rule.epoch, free, rule.allowed,
+                               [&](std::uint16_t port) { rescue(port, rule.allowed); });
     }
     /// Frees the ports of the oldest epoch that has any. Returns how many.
-    unsigned end_oldest_rests(const RestRule& rule) noexcept {
-        return resting.free_oldest(free, rule.allowed, [&](std::uint16_t port) {
-            rescue(port, rule.allowed);
-        });
+    unsigned end_oldest_rests(const RestRule& rule, RestSearch search) noexcept {
+        return resting.free_oldest(free, rule.allowed, search,
+                                   [&](std::uint16_t port) { rescue(port, rule.allowed); });
     }
 
     bool is_taken(std::uint16_t port) const noexcept {
@@ -111,22 +108,20 @@ public:
 
 private:
     // Between the claim of the bit and this CAS a sweeper may have taken the port for lost. Then
-    // another word stands there, or the bit is free again; in both cases the claim is void.
+    // another word stands there and the claim is void; or only the bit was set, which whoever
+    // clears it now finds to be in vain.
     bool settle(std::uint16_t port, OwnerWord owner) noexcept {
         if (!replace_owner(port, kNobody, owner)) {
             return false;
         }
-        if (!free.is_free(port)) {
-            return true;
-        }
-        replace_owner(port, owner, kNobody);
-        return false;
+        free.claim(port);
+        return true;
     }
 
     // See RestingPorts. A port without an owner may also be on its way to or from one; then its
     // taker finds the rescuer's word and draws again, or its releaser puts it to rest once more.
     void rescue(std::uint16_t port, const AllowedPorts& allowed) noexcept {
-        const OwnerWord rescuer = own_word();
+        const OwnerWord rescuer = claim_word();
         if (owner(port) == kNobody && replace_owner(port, kNobody, rescuer)) {
             unclaim(port, rescuer, allowed);
         }

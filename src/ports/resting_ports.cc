@@ -6,16 +6,6 @@
 
 namespace berth::internal {
 
-void RestingPorts::note_if_empty(unsigned map, const AllowedPorts& allowed) noexcept {
-    is_used_[map].store(0);
-    for (unsigned i = allowed.first_word; i <= allowed.last_word; ++i) {
-        if (maps_[map][i].load() != 0) {
-            is_used_[map].store(1);
-            return;
-        }
-    }
-}
-
 bool RestingPorts::is_resting(std::uint16_t port) const noexcept {
     return std::ranges::any_of(maps_, [port](const PortBits& map) { return test(map, port); });
 }

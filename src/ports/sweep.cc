@@ -13,7 +13,7 @@ namespace {
 class Liveness {
 public:
     bool operator()(OwnerWord word) {
-        const auto [entry, is_new] = known_.try_emplace(word & ~kBoundFlag, true);
+        const auto [entry, is_new] = known_.try_emplace(without_claim(word), true);
         if (is_new) {
             entry->second = is_alive(process_of(word));
         }
@@ -47,7 +47,7 @@ std::uint32_t OrphanWatch::sweep(TableCore& core, std::uint64_t now_ms) {
     }
     std::vector<Sighting> current;
     std::uint32_t freed = 0;
-    const OwnerWord sweeper = own_word();
+    const OwnerWord sweeper = claim_word();
     for_each_used_space(core, [&](unsigned index) {
         PortSpace& space = core.space(index);
         for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {

@@ -64,8 +64,8 @@ Candidates TableCore::candidates_for(const Footprint& footprint, const Ask& ask)
 }
 
 MaybePort TableCore::take(const Footprint& footprint, const Ask& ask, OwnerWord owner) noexcept {
-    const bool is_simple =
-        (footprint.checks & used_spaces()) == 0 && !ask.range.is_valid() && ask.excluded == 0;
+    const bool is_simple = (footprint.checks & used_spaces()) == 0 && !ask.range.is_valid() &&
+                           ask.excluded == 0 && ask.also_free_in == nullptr;
     const bool is_from_one = is_simple && footprint.take_count == 1;
     const auto claim_here = [&](std::uint16_t port) { return claim(footprint, port, owner); };
     if (is_simple && !is_from_one) {
@@ -73,7 +73,7 @@ MaybePort TableCore::take(const Footprint& footprint, const Ask& ask, OwnerWord 
             return port;
         }
     }
-    return draw_until_rests_are_used(footprint, [&] {
+    return draw_until_rests_are_used(footprint, ask.search, [&] {
         return is_from_one ? take_from_one(footprint, owner) : draw_now(footprint, ask, claim_here);
     });
 }
@@ -110,7 +110,7 @@ MaybePort TableCore::draw_from_both(const Footprint& footprint, Claim claim) noe
 
 MaybePort TableCore::draw_run(const Footprint& footprint, unsigned length,
                               unsigned alignment) noexcept {
-    return draw_until_rests_are_used(footprint, [&] {
+    return draw_until_rests_are_used(footprint, RestSearch::thorough, [&] {
         return draw_run_exactly(candidates_for(footprint, {}), length, alignment, thread_random());
     });
 }
@@ -124,7 +124,9 @@ bool TableCore::overlaps(const Footprint& footprint, std::uint16_t port) const n
         }
     }
     for (spaces &= used_spaces(); spaces != 0; spaces &= spaces - 1) {
-        if (!space(static_cast<unsigned>(std::countr_zero(spaces))).free.is_free(port)) {
+        const PortSpace& each = space(static_cast<unsigned>(std::countr_zero(spaces)));
+        // The bit of a port that has an owner may be set in vain, see RestingPorts.
+        if (!each.free.is_free(port) || each.owner(port) != kNobody) {
             return true;
         }
     }
@@ -195,7 +197,14 @@ void TableCore::mark_kernel_held(const Footprint& footprint, std::uint16_t port,
     }
 }
 
-bool TableCore::free_resting(const Footprint& footprint) noexcept {
+std::uint32_t TableCore::pour_count(const Footprint& footprint) const noexcept {
+    std::uint32_t count = 0;
+    for_each_space(all_spaces(footprint) & used_spaces(),
+                   [&](unsigned index) { count += space(index).resting.pour_count(); });
+    return count;
+}
+
+bool TableCore::free_resting(const Footprint& footprint, RestSearch search) noexcept {
     if (!has_rest()) {
         return false;
     }
@@ -209,9 +218,8 @@ bool TableCore::free_resting(const Footprint& footprint) noexcept {
     if (freed > 0) {
         return true;
     }
-    for_each_space(spaces, [&](unsigned index) {
-        freed += space(index).end_oldest_rests(rule);
-    });
+    for_each_space(spaces,
+                   [&](unsigned index) { freed += space(index).end_oldest_rests(rule, search); });
     if (freed > 0) {
         header().counters.early_rests.fetch_add(1, std::memory_order_relaxed);
     }

@@ -19,6 +19,7 @@ struct Ask {
     PortRange range = {0, 0};               // {0, 0}: the table's
     std::uint16_t excluded = 0;             // a port not to choose; 0: none
     const PortSet* also_free_in = nullptr;  // one more set it must be free in
+    RestSearch search = RestSearch::quick;  // for resting ports, when none is free
 };
 
 class TableCore {
@@ -45,7 +46,7 @@ public:
     /// nothing itself. none: no port is left.
     template <class Claim>
     MaybePort draw(const Footprint& footprint, const Ask& ask, Claim claim) noexcept {
-        return draw_until_rests_are_used(footprint,
+        return draw_until_rests_are_used(footprint, ask.search,
                                          [&] { return draw_now(footprint, ask, claim); });
     }
 
@@ -98,13 +99,15 @@ private:
     }
     // Repeats `draw_once()` while there are resting ports to free.
     template <class DrawOnce>
-    MaybePort draw_until_rests_are_used(const Footprint& footprint, DrawOnce draw_once) noexcept {
+    MaybePort draw_until_rests_are_used(const Footprint& footprint, RestSearch search,
+                                        DrawOnce draw_once) noexcept {
         MaybePort port = draw_once();
         for (unsigned round = 0; !port && round <= kRoundLimit; ++round) {
-            const bool has_freed = free_resting(footprint);
-            // Also when nothing rested any more: another may have freed it just before.
+            const std::uint32_t seen = pour_count(footprint);
+            const bool has_freed = free_resting(footprint, search);
             port = draw_once();
-            if (!has_freed) break;
+            // What was resting and has not been found has been freed by another in between.
+            if (!port && !has_freed && pour_count(footprint) == seen) break;
         }
         return port;
     }
@@ -113,7 +116,9 @@ private:
     template <class Claim>
     MaybePort draw_from_both(const Footprint& footprint, Claim claim) noexcept;
     bool overlaps(const Footprint& footprint, std::uint16_t port) const noexcept;
-    bool free_resting(const Footprint& footprint) noexcept;
+    std::uint32_t pour_count(const Footprint& footprint) const noexcept;
+    // True when it has freed some.
+    bool free_resting(const Footprint& footprint, RestSearch search) noexcept;
     void free_new_ports(unsigned index, unsigned word, std::uint64_t ports) noexcept;
 
     TableLayout& layout_;

@@ -51,7 +51,7 @@ Result<std::unique_ptr<TableState>> TableState::make(TableMemory memory,
 
 void TableState::release(Port& port) noexcept {
     const std::uint16_t number = std::exchange(port.number_, kWithoutPort);
-    if (port.spaces_ == Port::kNoSpaces || (port.owner_ & ~kBoundFlag) != own_word()) {
+    if (port.spaces_ == Port::kNoSpaces || without_claim(port.owner_) != own_word()) {
         return;  // a guest, or a forked child's copy of its parent's port
     }
     const std::uint32_t other_space = port.spaces_ >> 8;
@@ -71,12 +71,14 @@ void TableState::release(Port& port) noexcept {
 Result<Port> TableState::take(TakeFamily family) {
     const Footprint footprint = footprint_of_wildcard(core_.header(), family != TakeFamily::ipv6,
                                                       family != TakeFamily::ipv4);
-    const OwnerWord owner = own_word();
+    const OwnerWord owner = claim_word();
     if (const auto number = core_.take(footprint, {}, owner)) {
         return make_port(footprint, *number, owner);
     }
-    if (reconcile_if_due(footprint)) {
-        if (const auto number = core_.take(footprint, {}, owner)) {
+    const bool may_ask = may_recheck(footprint);
+    if (reconcile_if_due(footprint) || may_ask) {
+        const Ask thorough = {.range = {}, .search = RestSearch::thorough};
+        if (const auto number = core_.take(footprint, thorough, owner)) {
             return make_port(footprint, *number, owner);
         }
     }
@@ -84,7 +86,7 @@ Result<Port> TableState::take(TakeFamily family) {
 }
 
 Result<Port> TableState::claim(std::uint16_t number, std::uint64_t token) {
-    const OwnerWord owner = own_word();
+    const OwnerWord owner = claim_word();
     const Footprint footprint = BERTH_TRY(claim_leased(core_, number, token, owner));
     return make_port(footprint, number, owner);
 }

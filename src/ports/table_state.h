@@ -88,7 +88,10 @@ private:
     // bind.cc
     Result<Port> bind_with_care(const SocketTraits& socket, const Address& local,
                                 const BindOptions& options);
-    Result<Port> bind_fresh(const SocketTraits& socket, const Address& local, Sharing sharing);
+    // What the caller of bind_fresh() has found already.
+    enum class Expectation : std::uint8_t { unknown, none_left };
+    Result<Port> bind_fresh(const SocketTraits& socket, const Address& local, Sharing sharing,
+                            Expectation expectation);
     Result<Port> bind_exactly(const SocketTraits& socket, const Address& local, Sharing sharing);
     Result<std::optional<Port>> try_fresh_ports(Attempt& attempt, Sharing sharing);
     void give_up(const Footprint& footprint, std::uint16_t port, OwnerWord owner,

@@ -16,9 +16,9 @@ namespace berth::test {
 class CoreTable {
 public:
     explicit CoreTable(PortRange range, std::uint32_t rest_period_ms = 0)
-        : memory_(internal::TableMemory::create_private(
-                      {Protocol::udp, rest_period_ms, range, false})
-                      .value()),
+        : memory_(
+              internal::TableMemory::create_private({Protocol::udp, rest_period_ms, range, false})
+                  .value()),
           core_(memory_.layout()) {
         allow(range);
     }
@@ -43,7 +43,8 @@ public:
     /// Ends every rest.
     void end_rests() {
         for (unsigned index = 0; index < internal::kSpaceCount; ++index) {
-            while (space(index).resting.free_oldest(space(index).free, core_.allowed()) > 0) {
+            while (space(index).end_oldest_rests(core_.rest_rule(),
+                                                 internal::RestSearch::thorough) > 0) {
             }
         }
     }
