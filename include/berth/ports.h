@@ -15,8 +15,10 @@
 // addresses are told apart, more share one coarser set. Linux >= 5.15; connect() keeps sharing
 // ports between destinations from 6.3 on.
 //
-// Threads: every function of a PortTable may be called from any thread. Nothing waits for another
-// thread or process: a holder that is killed at any instruction blocks nobody.
+// Threads: every function of a PortTable may be called from any thread. Nothing in the table waits
+// for another process: one that is stopped or killed at any instruction blocks nobody. (connect()
+// keeps its list of each destination behind a mutex of this process, never across a system call;
+// open() waits while another process makes the same file.)
 //
 // Source: facts of net/ipv4/inet_connection_sock.c, inet_hashtables.c, udp.c; RFC 6056.
 
@@ -49,11 +51,13 @@ struct TableOptions {
     std::optional<std::chrono::milliseconds> rest_period = std::nullopt;
     /// Leave out net.ipv4.ip_local_reserved_ports.
     bool honour_reserved = true;
-    /// Learn the kernel's sockets when the table is made (not when it is opened). **Cost:** about 1 ms per 2,000 sockets.
+    /// Learn the kernel's sockets when the table is made (not when it is opened). **Cost:** about 1
+    /// ms per 2,000 sockets.
     bool reconcile_at_start = true;
-    /// While the table is exhausted the kernel is asked again at most this often, so a failing
-    /// bind() stays cheap; a port that a stranger frees is seen after at most this long, or 20 times
-    /// as long as the kernel took to answer. 0: the kernel is asked every time.
+    /// While the table is exhausted, bind() and connect() ask the kernel at most this often, so
+    /// that failing stays cheap; a port that a stranger frees is seen after at most this long, or
+    /// 20 times as long as the kernel took to answer. 0: the kernel is asked every time. (take()
+    /// and lease() have no socket to ask with; they see it after the next reconcile, in a second.)
     std::chrono::milliseconds recheck_interval{100};
 };
 
@@ -93,7 +97,8 @@ public:
     void release() noexcept {
         if (number_ != 0) give_back();
     }
-    /// Lets go without giving back: the port stays taken while this process lives.
+    /// Lets go without giving back: the port stays taken while its socket, or for a port that was
+    /// only taken, this process lives.
     std::uint16_t detach() noexcept { return std::exchange(number_, std::uint16_t{0}); }
 
 private:
@@ -203,7 +208,7 @@ public:
 
     /// A free port, without a socket. **Cost:** no system call, O(1), below a microsecond.
     /// **Errors:** ports_exhausted.
-    Result<Port> take(TakeFamily family = TakeFamily::both);
+    [[nodiscard]] Result<Port> take(TakeFamily family = TakeFamily::both);
 
     /// Binds `socket` to `local`. Port 0: a fresh port of the table, in use by nobody, whatever the
     /// socket's SO_REUSEADDR and SO_REUSEPORT say. Another port: that one, with the socket's
@@ -212,24 +217,26 @@ public:
     /// **Errors:** ports_exhausted, port_in_use, address_not_available, permission_denied,
     /// invalid_argument (another protocol, already bound). **Cost:** one system call; with reuse
     /// options set, up to 4 more.
-    Result<Port> bind(const Socket& socket, const Address& local, const BindOptions& options = {});
+    [[nodiscard]] Result<Port> bind(const Socket& socket, const Address& local,
+                                    const BindOptions& options = {});
     /// The same for a descriptor that berth did not make. **Cost:** 6 or 7 system calls more.
-    Result<Port> bind(int fd, const Address& local, const BindOptions& options = {});
+    [[nodiscard]] Result<Port> bind(int fd, const Address& local, const BindOptions& options = {});
 
     /// Connects `socket` to `remote` from a port of the table. TCP: a port that is unused for this
     /// destination, so that one port serves many destinations; UDP: a port of its own. A blocking
     /// socket waits for the answer. Never connects a socket to itself.
     /// **Errors:** ports_exhausted, refused, unreachable, timed_out, address_not_available,
-    /// invalid_argument. **Cost:** TCP setsockopt + connect + setsockopt; UDP bind + connect.
+    /// invalid_argument. A UDP socket stays bound after an error. **Cost:** connect() and for TCP
+    /// two setsockopt() and two getsockname(), for UDP bind() and getsockname().
     /// **Since kernel:** 6.3 for sharing; before, the port is bound explicitly.
-    Result<Port> connect(const Socket& socket, const Address& remote);
-    Result<Port> connect(int fd, const Address& remote);
+    [[nodiscard]] Result<Port> connect(const Socket& socket, const Address& remote);
+    [[nodiscard]] Result<Port> connect(int fd, const Address& remote);
 
     /// Reserves ports without a socket, in both families. **Cost:** up to 100 microseconds.
     /// **Errors:** ports_exhausted, too_many_leases, invalid_argument.
-    Result<Lease> lease(const LeaseOptions& options = {});
+    [[nodiscard]] Result<Lease> lease(const LeaseOptions& options = {});
     /// Makes one port of a lease the caller's own. **Errors:** not_holder, lease_expired.
-    Result<Port> claim(std::uint16_t port, std::uint64_t token);
+    [[nodiscard]] Result<Port> claim(std::uint16_t port, std::uint64_t token);
     /// Moves the deadline of a lease to `expires_in` from now.
     /// **Errors:** not_holder, lease_expired.
     Result<std::chrono::nanoseconds> renew(std::uint64_t token,

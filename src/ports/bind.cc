@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/system_calls.h"
 #include "src/ports/lease_book.h"
+#include "src/ports/namespace_settings.h"
 #include "src/ports/reuse_options.h"
 #include "src/ports/table_state.h"
 
@@ -61,22 +62,14 @@ bool is_plain(const SocketOptions& options) noexcept {
            options.local_port_range.first == 0 && options.local_port_range.last == 0;
 }
 
-// On an address that overlaps, too: the kernel knows of no lease.
-bool is_leased(const TableCore& core, const Footprint& footprint, std::uint16_t port) noexcept {
-    std::uint32_t spaces = all_spaces(footprint) & core.used_spaces();
-    for (; spaces != 0; spaces &= spaces - 1) {
-        const auto index = static_cast<unsigned>(std::countr_zero(spaces));
-        const OwnerWord owner = core.space(index).owner(port);
-        if (kind_of(owner) == OwnerKind::lease && is_valid_lease(core.header(), owner)) return true;
-    }
-    return false;
-}
-
 // The port is new to everybody, which only a bind without sharing can tell.
-bool is_used_by_somebody(const SocketTraits& socket, const Address& local) {
+Result<bool> is_used_by_somebody(const SocketTraits& socket, const Address& local) {
     const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
     const int type = socket.protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
     const Descriptor scout(calls().socket(domain, type | SOCK_CLOEXEC, 0));
+    if (!scout.is_open()) {
+        return std::unexpected(Error::from_errno(errno, "open a second socket for", "sharing"));
+    }
     const int v6_only = socket.options.v6_only ? 1 : 0;
     if (socket.family == Family::ipv6) {
         calls().setsockopt(scout.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
@@ -101,22 +94,18 @@ Result<void> TableState::check_socket(const SocketTraits& socket, const Address&
     return {};
 }
 
-Result<TableState::Attempt> TableState::make_attempt(const SocketTraits& socket,
-                                                     const Address& local, const char* operation) {
+TableState::Attempt TableState::make_attempt(const SocketTraits& socket,
+                                             const Address& local) noexcept {
     Attempt attempt{socket, local, {}, footprint_of(socket, local), {}, claim_word() | kBoundFlag};
     const PortRange asked = socket.options.local_port_range;
     if (asked.first == 0 && asked.last == 0) {
         return attempt;
     }
-    // A bound of 0, or one outside the table's range, leaves that end as it is.
-    const PortRange whole = core_.range();
-    attempt.ask.range = {std::max(asked.first, whole.first),
-                         asked.last == 0 ? whole.last : std::min(asked.last, whole.last)};
-    if (!attempt.ask.range.is_valid()) {
-        return std::unexpected(Error(Errc::invalid_argument, operation, "IP_LOCAL_PORT_RANGE", 0,
-                                     "the socket's range lies outside the table's",
-                                     "widen the socket's range or the table's"));
-    }
+    // As the kernel does: an end that is 0 or lies outside the whole range stays where it is.
+    PortRange range = core_.range();
+    range.first = range.contains(asked.first) ? asked.first : range.first;
+    range.last = range.contains(asked.last) ? asked.last : range.last;
+    attempt.ask.range = range;
     return attempt;
 }
 
@@ -158,8 +147,10 @@ Result<Port> TableState::bind_with_care(const SocketTraits& socket, const Addres
 }
 
 Result<Port> TableState::bind_fresh(const SocketTraits& socket, const Address& local,
-                                    Sharing sharing, Expectation expectation) {
-    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "bind"));
+                                    Sharing sharing, Expectation expectation,
+                                    std::uint16_t excluded) {
+    Attempt attempt = make_attempt(socket, local);
+    attempt.ask.excluded = excluded;
     ReuseOptions reuse(socket);
     BERTH_TRY(reuse.set_for(sharing));
     if (expectation == Expectation::unknown) {
@@ -191,7 +182,11 @@ Result<std::optional<Port>> TableState::try_fresh_ports(Attempt& attempt, Sharin
         if (!port) {
             return std::optional<Port>();
         }
-        if (BERTH_TRY(bind_port(attempt, *port, sharing)) == Outcome::done) {
+        const Result<Outcome> outcome = bind_port(attempt, *port, sharing);
+        if (!outcome && outcome.error().system_errno() == EACCES && leave_privileged(attempt)) {
+            continue;
+        }
+        if (BERTH_TRY(outcome) == Outcome::done) {
             return make_port(attempt.footprint, *port, attempt.owner);
         }
     }
@@ -199,13 +194,34 @@ Result<std::optional<Port>> TableState::try_fresh_ports(Attempt& attempt, Sharin
     return std::optional<Port>();
 }
 
+// The range begins with ports that this process may not bind: goes on without them. False when that
+// is not so, or when nothing would be left.
+bool TableState::leave_privileged(Attempt& attempt) {
+    const auto settings = read_namespace_settings();
+    PortRange range = attempt.ask.range.is_valid() ? attempt.ask.range : core_.range();
+    if (!settings || range.first >= settings->unprivileged_start ||
+        range.last < settings->unprivileged_start) {
+        return false;
+    }
+    range.first = settings->unprivileged_start;
+    attempt.ask.range = range;
+    return true;
+}
+
 // Binds a claimed port. When the kernel refuses it, it is marked; any other error gives it back.
 Result<TableState::Outcome> TableState::bind_port(const Attempt& attempt, std::uint16_t port,
                                                   Sharing sharing) {
     const Address local = attempt.local.with_port(port);
-    if (sharing != Sharing::none && is_used_by_somebody(attempt.socket, local)) {
-        core_.mark_kernel_held(attempt.footprint, port, attempt.owner);
-        return Outcome::refused;
+    if (sharing != Sharing::none) {
+        const auto is_used = is_used_by_somebody(attempt.socket, local);
+        if (!is_used) {
+            core_.unclaim(attempt.footprint, port, attempt.owner);
+            return std::unexpected(is_used.error());
+        }
+        if (*is_used) {
+            core_.mark_kernel_held(attempt.footprint, port, attempt.owner);
+            return Outcome::refused;
+        }
     }
     if (bind_uninterrupted(attempt.socket.fd, local) == 0) {
         return Outcome::done;
@@ -229,9 +245,15 @@ void TableState::give_up(const Footprint& footprint, std::uint16_t port, OwnerWo
     }
 }
 
+// A port that somebody has without a socket, on an address that overlaps, too: of that the kernel
+// knows nothing. The caller's own process may bind what it took.
+bool TableState::is_promised_to_others(const Footprint& footprint, std::uint16_t port) noexcept {
+    return core_.is_promised(all_spaces(footprint), port, own_word());
+}
+
 Result<Port> TableState::bind_exactly(const SocketTraits& socket, const Address& local,
                                       Sharing sharing) {
-    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "bind"));
+    const Attempt attempt = make_attempt(socket, local);
     ReuseOptions reuse(socket);
     if (sharing != Sharing::none) {
         BERTH_TRY(reuse.set_for(sharing));
@@ -240,23 +262,27 @@ Result<Port> TableState::bind_exactly(const SocketTraits& socket, const Address&
     if (kind_of(core_.space(attempt.footprint.takes[0]).owner(number)) == OwnerKind::lease) {
         expire_leases(core_);
     }
-    const bool is_claimed = core_.claim_exactly(attempt.footprint, number, attempt.owner);
-    if (sharing == Sharing::none && is_leased(core_, attempt.footprint, number)) {
-        if (is_claimed) {
-            core_.unclaim(attempt.footprint, number, attempt.owner);
-        }
+    bool was_kernels = false;
+    const bool is_claimed =
+        core_.claim_exactly(attempt.footprint, number, attempt.owner, was_kernels);
+    const bool is_promised =
+        sharing == Sharing::none && is_promised_to_others(attempt.footprint, number);
+    if (!is_promised && bind_uninterrupted(socket.fd, local) == 0) {
+        return is_claimed ? make_port(attempt.footprint, number, attempt.owner)
+                          : make_guest(number);
+    }
+    const int reason = is_promised ? 0 : errno;
+    if (is_claimed && reason == EADDRINUSE) {
+        core_.mark_kernel_held(attempt.footprint, number, attempt.owner);
+    } else if (is_claimed) {
+        core_.give_up_exactly(attempt.footprint, number, attempt.owner, was_kernels);
+    }
+    if (is_promised) {
         return std::unexpected(Error(Errc::port_in_use, "bind", Subject(protocol_, local).view(), 0,
-                                     "it is leased",
+                                     "it is leased, or taken by another process",
                                      "claim it with the lease's token, or wait for its end"));
     }
-    if (bind_uninterrupted(socket.fd, local) != 0) {
-        const int reason = errno;
-        if (is_claimed) {
-            give_up(attempt.footprint, number, attempt.owner, reason);
-        }
-        return std::unexpected(bind_error(reason, protocol_, local));
-    }
-    return is_claimed ? make_port(attempt.footprint, number, attempt.owner) : make_guest(number);
+    return std::unexpected(bind_error(reason, protocol_, local));
 }
 
 }  // namespace berth::internal

@@ -57,6 +57,10 @@ int connect_uninterrupted(int fd, const Address& remote) noexcept {
 }
 
 Error connect_error(int reason, const Address& remote) {
+    if (reason == ENOPROTOOPT) {  // what an ICMP "protocol unreachable" becomes
+        return Error(Errc::unreachable, "connect", remote.to_string(), reason,
+                     "the destination does not speak this protocol");
+    }
     if (reason == EADDRNOTAVAIL) {
         return Error(Errc::address_not_available, "connect", remote.to_string(), reason,
                      "this host has no address to reach it from",
@@ -109,40 +113,48 @@ Result<Port> TableState::connect(const SocketTraits& socket, const Address& remo
     }
     const Address local = BERTH_TRY(local_address_of(socket.fd));
     if (local.port() != 0) {
-        return connect_bound(socket, remote, local.port());
+        return connect_bound(socket, local, remote);
     }
     if (protocol_ == Protocol::udp || lacks_port_range_option_.load(std::memory_order_relaxed)) {
         return bind_and_connect(socket, local, remote);
     }
-    Attempt attempt = BERTH_TRY(make_attempt(socket, local, "connect"));
+    Attempt attempt = make_attempt(socket, local);
     attempt.remote = remote;
     attempt.footprint = footprint_of_connection(remote.unmapped().family());
     attempt.ask.excluded = remote.port();
     auto connected = connect_tcp(attempt);
-    if (!connected && connected.error().system_errno() == ENOPROTOOPT) {
-        lacks_port_range_option_.store(true, std::memory_order_relaxed);
+    if (!connected && lacks_port_range_option_.load(std::memory_order_relaxed)) {
         return bind_and_connect(socket, local, remote);
     }
     return connected;
 }
 
-// The port is somebody's already, most likely a Port of the caller's.
-Result<Port> TableState::connect_bound(const SocketTraits& socket, const Address& remote,
-                                       std::uint16_t port) {
+// A socket that has its port already, most likely by a Port of the caller's; if nobody's, it gets
+// one, so that the port is held while the socket lives.
+Result<Port> TableState::connect_bound(const SocketTraits& socket, const Address& local,
+                                       const Address& remote) {
     const int reason = connect_uninterrupted(socket.fd, remote);
     if (reason != 0 && reason != EINPROGRESS) {
         return std::unexpected(connect_error(reason, remote));
     }
-    Port guest = make_guest(port);
-    guest.is_connecting_ = reason == EINPROGRESS;
-    return guest;
+    const Footprint footprint = footprint_of(socket, local);
+    const OwnerWord owner = claim_word() | kBoundFlag;
+    Port port = core_.claim_exactly(footprint, local.port(), owner)
+                    ? make_port(footprint, local.port(), owner)
+                    : make_guest(local.port());
+    port.is_connecting_ = reason == EINPROGRESS;
+    return port;
 }
 
 Result<Port> TableState::bind_and_connect(const SocketTraits& socket, const Address& local,
                                           const Address& remote) {
-    Port port = BERTH_TRY(bind_fresh(socket, local, Sharing::none, Expectation::unknown));
+    Port port =
+        BERTH_TRY(bind_fresh(socket, local, Sharing::none, Expectation::unknown, remote.port()));
     const int reason = connect_uninterrupted(socket.fd, remote);
     if (reason != 0 && reason != EINPROGRESS) {
+        // The socket stays bound, and so the port in use, until the caller closes it.
+        core_.mark_kernel_held(footprint_of(socket, local), port.number(), port.owner_);
+        port.detach();
         return std::unexpected(connect_error(reason, remote));
     }
     port.is_connecting_ = reason == EINPROGRESS;
@@ -156,6 +168,9 @@ Result<Port> TableState::connect_tcp(Attempt& attempt) {
     const std::uint64_t started = coarse_now_ms();
     if (auto port = BERTH_TRY(try_destination_ports(attempt, destination))) {
         return std::move(*port);
+    }
+    if (lacks_port_range_option_.load(std::memory_order_relaxed)) {
+        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
     }
     const bool is_due =
         destination == nullptr || destination->may_recheck(started, recheck_interval_ms_);
@@ -189,15 +204,19 @@ Result<std::optional<Port>> TableState::try_destination_ports(Attempt& attempt,
             return std::optional<Port>();
         }
         const Result<Outcome> outcome = connect_from(attempt, *port);
-        if (outcome && *outcome != Outcome::refused) {
+        if (outcome && (*outcome == Outcome::done || *outcome == Outcome::connecting)) {
             return make_connection(attempt, destination, *port, *outcome == Outcome::connecting);
         }
+        const bool is_refused = outcome && *outcome == Outcome::refused;
         core_.remove_connection(attempt.remote.unmapped().family(), *port);
         if (destination != nullptr) {
-            outcome ? destination->mark_foreign(*port) : destination->unclaim(*port);
+            is_refused ? destination->mark_foreign(*port) : destination->unclaim(*port);
         }
-        BERTH_TRY(outcome);
-        core_.header().counters.refused.fetch_add(1, std::memory_order_relaxed);
+        if (BERTH_TRY(outcome) == Outcome::unsupported) {
+            return std::optional<Port>();
+        }
+        const std::uint64_t refusal_count = is_refused ? 1 : 0;
+        core_.header().counters.refused.fetch_add(refusal_count, std::memory_order_relaxed);
     }
     attempt.was_refused = true;
     return std::optional<Port>();
@@ -208,7 +227,14 @@ Result<std::optional<Port>> TableState::try_destination_ports(Attempt& attempt,
 Result<TableState::Outcome> TableState::connect_from(const Attempt& attempt, std::uint16_t port) {
     const int fd = attempt.socket.fd;
     core_.add_connection(attempt.remote.unmapped().family(), port);
-    if (const int reason = set_range(fd, {port, port}); reason != 0) {
+    // Claimed, so now looked: of a lease and a connection at the same moment one sees the other.
+    if (core_.is_promised(attempt.footprint.checks, port)) {
+        return Outcome::promised;
+    }
+    if (const int reason = set_range(fd, {port, port}); reason == ENOPROTOOPT) {
+        lacks_port_range_option_.store(true, std::memory_order_relaxed);
+        return Outcome::unsupported;
+    } else if (reason != 0) {
         return std::unexpected(Error::from_errno(reason, "set", "IP_LOCAL_PORT_RANGE"));
     }
     const int reason = connect_uninterrupted(fd, attempt.remote);
@@ -240,6 +266,9 @@ Port TableState::make_connection(const Attempt& attempt, Destination* destinatio
         destination = adopt(destination, port);
     }
     Port made = make_port(attempt.footprint, port, attempt.owner);
+    if (destination != nullptr) {
+        destination->pin();  // by the Port, see release()
+    }
     made.destination_ = destination;
     made.is_connecting_ = is_connecting;
     return made;

@@ -22,10 +22,14 @@ void Destination::mark_used(std::uint16_t port, PortRange range) {
         return;
     }
     few_.push_back(port);
-    // In a small range a few ports are many: a draw that rejects most of them is no draw.
-    if (few_.size() > std::min<std::size_t>(kFewLimit, range.size() / 4)) {
+    if (are_many(few_.size(), range)) {
         grow(range);
     }
+}
+
+// In a small range a few ports are many: a draw that rejects most of them is no draw.
+bool Destination::are_many(std::size_t port_count, PortRange range) noexcept {
+    return port_count > std::min<std::size_t>(kFewLimit, range.size() / 4);
 }
 
 void Destination::mark_unused(std::uint16_t port) {
@@ -45,9 +49,13 @@ void Destination::mark_unused(std::uint16_t port) {
 
 void Destination::grow(PortRange range) {
     auto unused = std::make_unique<PortSet>();
-    for (unsigned port = range.first; port <= range.last; ++port) {
-        if (!is_used(static_cast<std::uint16_t>(port))) {
-            unused->release(static_cast<std::uint16_t>(port));
+    used_count_ = 0;
+    for (unsigned number = range.first; number <= range.last; ++number) {
+        const auto port = static_cast<std::uint16_t>(number);
+        if (is_used(port)) {
+            ++used_count_;
+        } else {
+            unused->release(port);
         }
     }
     unused_ = std::move(unused);
@@ -77,8 +85,12 @@ MaybePort Destination::take(TableCore& core, const Footprint& footprint, Ask ask
     const std::lock_guard lock(mutex_);
     end_rests(coarse_now_ms());
     const PortRange range = core.range();
+    const PortRange asked = ask.range.is_valid() ? ask.range : range;
     if (unused_ != nullptr && grown_range_ != range) {
         grow(range);  // the namespace's range has changed
+    }
+    if (unused_ == nullptr && are_many(few_.size(), asked)) {
+        grow(range);
     }
     while (true) {
         ask.also_free_in = unused_.get();
@@ -151,20 +163,23 @@ void Destination::postpone_recheck(std::uint64_t next_ms) {
     next_recheck_ms_ = std::max(next_recheck_ms_, next_ms);
 }
 
-bool Destination::is_idle() {
-    const std::lock_guard lock(mutex_);
-    end_rests(coarse_now_ms());
-    return used_count_ == 0 && pin_count_.load() == 0;
-}
-
 std::size_t Destinations::Hash::operator()(const Key& key) const noexcept {
     char bytes[sizeof(Key)];
     std::memcpy(bytes, &key, sizeof bytes);
     return std::hash<std::string_view>{}({bytes, sizeof bytes});
 }
 
+// Where nearly all are in use, looking for the others each time would cost more than they are
+// worth.
 void Destinations::forget_idle(Shard& shard) {
-    std::erase_if(shard.destinations, [](const auto& entry) { return entry.second->is_idle(); });
+    constexpr std::uint64_t kIntervalMs = 100;
+    const std::uint64_t now = coarse_now_ms();
+    if (now >= shard.next_forgetting_ms) {
+        std::erase_if(shard.destinations,
+                      [](const auto& entry) { return entry.second->is_idle(); });
+        shard.next_forgetting_ms =
+            shard.destinations.size() * 2 >= kLimit / kShardCount ? now + kIntervalMs : now;
+    }
 }
 
 DestinationPin Destinations::find_or_make(const Address& remote, const Address& local) {
@@ -183,7 +198,7 @@ DestinationPin Destinations::find_or_make(const Address& remote, const Address& 
         }
         found = shard.destinations.emplace(key, std::make_unique<Destination>()).first;
     }
-    found->second->pin_count_.fetch_add(1);
+    found->second->pin();
     return DestinationPin(found->second.get());
 }
 

@@ -47,12 +47,15 @@ public:
     bool may_recheck(std::uint64_t now_ms, std::uint64_t interval_ms);
     /// The next time is not before `next_ms`.
     void postpone_recheck(std::uint64_t next_ms);
-    bool is_idle();
+    /// Nobody has a connection to it, nor is about to. What it knows of resting and foreign ports
+    /// is worth little: the kernel refuses a used one in 3 microseconds.
+    bool is_idle() const noexcept { return pin_count_.load() == 0; }
+
+    /// Keeps it from being forgotten. Each Port of a connection holds one.
+    void pin() noexcept { pin_count_.fetch_add(1); }
+    void unpin() noexcept { pin_count_.fetch_sub(1); }
 
 private:
-    friend class Destinations;
-    friend class DestinationPin;
-
     struct Rest {
         std::uint16_t port;
         std::uint64_t until_ms;
@@ -63,6 +66,7 @@ private:
     bool is_used(std::uint16_t port) const noexcept;
     void mark_used(std::uint16_t port, PortRange range);
     void mark_unused(std::uint16_t port);
+    static bool are_many(std::size_t port_count, PortRange range) noexcept;
     void grow(PortRange range);
     void end_rests(std::uint64_t now_ms);
     bool end_oldest_rests();
@@ -81,12 +85,13 @@ private:
 /// Keeps a destination from being forgotten.
 class DestinationPin {
 public:
+    /// Takes over one pin().
     explicit DestinationPin(Destination* destination) noexcept : destination_(destination) {}
     DestinationPin(DestinationPin&& other) noexcept
         : destination_(std::exchange(other.destination_, nullptr)) {}
     DestinationPin& operator=(DestinationPin&&) = delete;
     ~DestinationPin() {
-        if (destination_ != nullptr) destination_->pin_count_.fetch_sub(1);
+        if (destination_ != nullptr) destination_->unpin();
     }
     /// Null beyond the limit on destinations.
     Destination* get() const noexcept { return destination_; }
@@ -119,6 +124,7 @@ private:
     struct Shard {
         mutable std::mutex mutex;
         std::unordered_map<Key, std::unique_ptr<Destination>, Hash> destinations;
+        std::uint64_t next_forgetting_ms = 0;
     };
     static constexpr std::size_t kShardCount = 64;
 

@@ -101,7 +101,6 @@ Footprint footprint_of_bind(TableHeader& header, const Address& local,
 }
 
 Footprint footprint_of_connection(Family family) noexcept {
-    constexpr std::uint32_t kAllSpaces = (std::uint32_t{1} << kSpaceCount) - 1;
     Footprint footprint;
     footprint.takes[0] = kConnectedSpace + index_of(family);
     footprint.checks = kAllSpaces & ~space_bit(kConnectedSpace + index_of(Family::ipv4)) &

@@ -126,7 +126,8 @@ MaybePort TableState::ask_kernel_for_port(const Attempt& attempt) {
         if (!chosen || !range.contains(chosen->port())) {
             return {};  // The kernel ignores a range outside the namespace's.
         }
-        if (!core_.is_promised(all_spaces(attempt.footprint), chosen->port())) {
+        if (chosen->port() != attempt.ask.excluded &&
+            !core_.is_promised(all_spaces(attempt.footprint), chosen->port())) {
             return chosen->port();
         }
     }
@@ -149,7 +150,7 @@ Result<std::optional<Port>> TableState::bind_by_kernel(Attempt& attempt, Sharing
             continue;
         }
         if (core_.is_promised(attempt.footprint.checks, *port)) {
-            core_.unclaim(attempt.footprint, *port, attempt.owner);
+            core_.release(attempt.footprint, *port, attempt.owner);
             continue;
         }
         if (BERTH_TRY(bind_port(attempt, *port, sharing)) == Outcome::done) {

@@ -74,7 +74,7 @@ bool end(LeaseEntry& entry, OwnerWord word) noexcept {
 
 std::uint32_t release_ports_of(TableCore& core, OwnerWord lease) noexcept {
     const Footprint footprint = both_families(core);
-    const PortRange range = core.range();
+    const PortRange range = core.known_range();
     std::uint32_t count = 0;
     for (unsigned port = range.first; port <= range.last; ++port) {
         const auto number = static_cast<std::uint16_t>(port);
@@ -179,11 +179,14 @@ Result<nanoseconds> renew_lease(TableCore& core, std::uint64_t token, millisecon
     std::uint64_t current = found->entry->deadline_ns.load(std::memory_order_relaxed);
     // Moved only while it has not passed: a lease that somebody is expiring stays expired.
     do {
-        if (current <= boot_now_ns()) {
+        if (current <= boot_now_ns() || found->entry->state.load() != found->word) {
             return expired("renew");
         }
     } while (!found->entry->deadline_ns.compare_exchange_weak(current, deadline));
-    if (found->entry->state.load(std::memory_order_acquire) != found->word) {
+    if (found->entry->state.load() != found->word) {
+        // The entry went to another lease in between: what was moved is that one's deadline.
+        std::uint64_t moved = deadline;
+        found->entry->deadline_ns.compare_exchange_strong(moved, current);
         return expired("renew");
     }
     return nanoseconds(deadline);
@@ -224,7 +227,7 @@ std::uint32_t expire_leases(TableCore& core) noexcept {
         }
     }
     const Footprint footprint = both_families(core);
-    const PortRange range = core.range();
+    const PortRange range = core.known_range();
     std::uint32_t count = 0;
     for (unsigned port = range.first; port <= range.last; ++port) {
         const auto number = static_cast<std::uint16_t>(port);

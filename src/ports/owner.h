@@ -10,6 +10,7 @@
 //   [kind][ stamp 60                             ]   kernel: a socket outside this table
 //   [kind][ lease index 16 | generation 44       ]   lease
 //   [kind][ connections 20 | stamp 40            ]   connected: the port of TCP connections
+//   [kind][ milliseconds 60                      ]   orphan: found without an owner at that time
 //
 // A stamp is different at every change, so that a reader of the kernel's list can tell whether a
 // word is still the one that it saw before. A tag tells the claims of one process apart: a Port
@@ -28,7 +29,8 @@ enum class OwnerKind : std::uint8_t {
     process = 1,
     kernel = 2,
     lease = 3,
-    connected = 4
+    connected = 4,
+    orphan = 5
 };
 
 constexpr OwnerWord kNobody = 0;
@@ -80,6 +82,18 @@ constexpr OwnerWord lease_word(std::uint16_t index, std::uint64_t generation) no
 
 constexpr std::uint16_t lease_index_of(OwnerWord word) noexcept {
     return static_cast<std::uint16_t>(word >> kGenerationBits & 0xffff);
+}
+
+constexpr OwnerWord orphan_word(std::uint64_t seen_ms) noexcept {
+    return with_kind(OwnerKind::orphan, seen_ms & ((std::uint64_t{1} << 60) - 1));
+}
+
+constexpr std::uint64_t orphan_since_ms(OwnerWord word) noexcept {
+    return word & ((std::uint64_t{1} << 60) - 1);
+}
+
+constexpr bool is_nobodys(OwnerWord word) noexcept {
+    return word == kNobody || kind_of(word) == OwnerKind::orphan;
 }
 
 constexpr unsigned kConnectedStampBits = 40;

@@ -45,18 +45,27 @@ public:
         return free.claim(port) && settle(port, owner);
     }
 
+    /// Takes a port that is free or rests.
+    bool claim_unowned(std::uint16_t port, OwnerWord owner) noexcept {
+        return (free.claim(port) || resting.remove(port)) && settle(port, owner);
+    }
+
     /// Takes the port whether it is free, resting, lost or known as the kernel's; false when it
     /// has an owner that may not be overruled. `is_overruled(word)` says which may, besides the
     /// kernel.
+    /// `was_kernels` tells what to put back when the claim is given up.
     template <class IsOverruled>
-    bool claim_exactly(std::uint16_t port, OwnerWord owner, IsOverruled is_overruled) noexcept {
-        if (free.claim(port) || resting.remove(port)) {
-            return settle(port, owner);
+    bool claim_exactly(std::uint16_t port, OwnerWord owner, IsOverruled is_overruled,
+                       bool& was_kernels) noexcept {
+        was_kernels = false;
+        if (claim_unowned(port, owner)) {
+            return true;
         }
         OwnerWord current = this->owner(port);
-        while (current == kNobody || kind_of(current) == OwnerKind::kernel ||
+        while (is_nobodys(current) || kind_of(current) == OwnerKind::kernel ||
                is_overruled(current)) {
             if (replace_owner(port, current, owner)) {
+                was_kernels = kind_of(current) == OwnerKind::kernel;
                 return true;
             }
             current = this->owner(port);
@@ -103,19 +112,24 @@ public:
     void make_free(std::uint16_t port, const AllowedPorts& allowed) noexcept {
         if (test(allowed.bits, port)) {
             free.release(port);
+            if (!test(allowed.bits, port)) free.claim(port);  // it has left the range just now
         }
     }
 
 private:
-    // Between the claim of the bit and this CAS a sweeper may have taken the port for lost. Then
-    // another word stands there and the claim is void; or only the bit was set, which whoever
-    // clears it now finds to be in vain.
+    // Between the claim of the bit and this CAS a sweeper may have taken the port for lost and
+    // freed it: then somebody else's word may stand there, and the claim is void.
     bool settle(std::uint16_t port, OwnerWord owner) noexcept {
-        if (!replace_owner(port, kNobody, owner)) {
-            return false;
+        OwnerWord current = kNobody;
+        while (!owners_[port].compare_exchange_strong(current, owner)) {
+            if (!is_nobodys(current)) return false;
         }
-        free.claim(port);
-        return true;
+        // The bit may have been set once more, see RestingPorts.
+        if (!free.claim(port) || this->owner(port) == owner) {
+            return true;
+        }
+        free.release(port);  // and may have been right, when the port was taken from us meanwhile
+        return false;
     }
 
     // See RestingPorts. A port without an owner may also be on its way to or from one; then its

@@ -3,8 +3,10 @@
 
 #include "src/ports/kernel_view.h"
 #include "src/ports/namespace_settings.h"
+#include "src/ports/sweep.h"
 #include "src/ports/taken_ports.h"
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <memory>
@@ -63,28 +65,39 @@ private:
     std::array<std::unique_ptr<PortMap>, kSpaceCount> maps_;
 };
 
-// The owner words before the kernel's list was asked for.
-class OwnersBefore {
+// What the table held before the kernel's list was asked for.
+class TableBefore {
 public:
-    explicit OwnersBefore(const TableCore& core) {
+    explicit TableBefore(const TableCore& core) {
         for_each_used_space(core, [&](unsigned index) {
-            owners_[index] = std::make_unique<std::array<OwnerWord, kPortCount>>();
+            spaces_[index] = std::make_unique<Space>();
+            for (unsigned i = 0; i < kWordCount; ++i) {
+                spaces_[index]->resting[i] = core.space(index).resting.word(i);
+            }
             for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
-                (*owners_[index])[port] = owner;
+                spaces_[index]->owners[port] = owner;
             });
         });
     }
 
     bool is_unchanged(unsigned space, std::uint16_t port, OwnerWord owner) const {
-        return owners_[space] != nullptr && (*owners_[space])[port] == owner;
+        return spaces_[space] != nullptr && spaces_[space]->owners[port] == owner;
+    }
+    bool was_resting(unsigned space, std::uint16_t port) const {
+        return spaces_[space] != nullptr &&
+               (spaces_[space]->resting[port / 64] & bit_of(port)) != 0;
     }
 
 private:
-    std::array<std::unique_ptr<std::array<OwnerWord, kPortCount>>, kSpaceCount> owners_;
+    struct Space {
+        std::array<OwnerWord, kPortCount> owners{};
+        std::array<std::uint64_t, kWordCount> resting{};
+    };
+    std::array<std::unique_ptr<Space>, kSpaceCount> spaces_;
 };
 
 bool is_berths_own(OwnerWord owner) noexcept {
-    return owner != kNobody && kind_of(owner) != OwnerKind::kernel;
+    return !is_nobodys(owner) && kind_of(owner) != OwnerKind::kernel;
 }
 
 // A port that berth gave out in any space: then the socket in the kernel's list is most likely that
@@ -97,27 +110,39 @@ bool has_own_holder(const TableCore& core, std::uint16_t port) {
     return found;
 }
 
-std::uint32_t learn(TableCore& core, unsigned index, const PortMap& held) {
+// Marks what the kernel shows and the table does not know. A port that has rested since before the
+// list was asked for is not the one that its releaser closed: somebody else has that socket.
+// Connections are left to rest, because TIME_WAIT is what they rest for.
+std::uint32_t learn(TableCore& core, unsigned index, const PortMap& held,
+                    const TableBefore& before) {
     PortSpace& space = core.space(index);
     const PortRange range = core.range();
+    const bool is_of_connections = index / 2 == kConnectedSpace / 2;
     std::uint32_t learned = 0;
     core.note_use(index);
     for (unsigned number = range.first; number <= range.last; ++number) {
         const auto port = static_cast<std::uint16_t>(number);
-        if (held.test(port) && space.free.is_free(port) && !has_own_holder(core, port) &&
-            space.claim(port, kernel_word(core.next_stamp()))) {
+        if (!held.test(port) || has_own_holder(core, port)) {
+            continue;
+        }
+        const bool is_candidate =
+            space.free.is_free(port) || (!is_of_connections && before.was_resting(index, port));
+        const OwnerWord kernel = kernel_word(core.next_stamp());
+        if (is_candidate && space.claim_unowned(port, kernel)) {
             ++learned;
         }
     }
     return learned;
 }
 
+// Frees kernel-held ports that the list does not show, and collects what looks lost.
 struct Forgetter {
     TableCore& core;
     const KernelPicture& picture;
-    const OwnersBefore& before;
+    const TableBefore& before;
     bool saw_bound_only;
     ReconcileReport& report;
+    std::vector<LostSockets::Suspect>& suspects;
 
     void operator()(unsigned index, std::uint16_t port, OwnerWord owner) const {
         if (!before.is_unchanged(index, port, owner) || picture.is_held(index, port)) {
@@ -129,14 +154,14 @@ struct Forgetter {
                 space.make_free(port, core.allowed());
                 ++report.ports_freed;
             }
-        } else if (is_lost(port, owner)) {
-            report.ports_reclaimed += space.release(port, owner, core.rest_rule()) ? 1U : 0U;
+        } else if (is_missing(port, owner)) {
+            suspects.push_back({index << 16 | port, owner, 0});
         }
     }
 
     // A bound socket that the kernel does not show, on any address. A TCP socket that is only bound
     // can be seen from 6.8 on; before, nothing follows from its absence.
-    bool is_lost(std::uint16_t port, OwnerWord owner) const {
+    bool is_missing(std::uint16_t port, OwnerWord owner) const {
         if (picture.is_seen(port)) {
             return false;
         }
@@ -178,9 +203,28 @@ Result<void> refresh_allowed(TableCore& core) {
     return {};
 }
 
-Result<ReconcileReport> reconcile_with_kernel(TableCore& core, Protocol protocol) {
+std::vector<LostSockets::Suspect> LostSockets::confirm(std::vector<Suspect> suspects,
+                                                       std::uint64_t now_ms) {
+    std::vector<Suspect> confirmed;
+    if (is_busy_.test_and_set(std::memory_order_acquire)) {
+        return confirmed;
+    }
+    for (Suspect& suspect : suspects) {
+        const auto known = std::ranges::lower_bound(known_, suspect.place, {}, &Suspect::place);
+        const bool is_known =
+            known != known_.end() && known->place == suspect.place && known->owner == suspect.owner;
+        suspect.since_ms = is_known ? known->since_ms : now_ms;
+        if (now_ms >= suspect.since_ms + kGraceMs) confirmed.push_back(suspect);
+    }
+    known_ = std::move(suspects);
+    is_busy_.clear(std::memory_order_release);
+    return confirmed;
+}
+
+Result<ReconcileReport> reconcile_with_kernel(TableCore& core, Protocol protocol,
+                                              LostSockets& lost_sockets, std::uint64_t now_ms) {
     BERTH_TRY(refresh_allowed(core));
-    const OwnersBefore before(core);
+    const TableBefore before(core);
     const KernelSockets listed = BERTH_TRY(read_kernel_sockets(protocol));
     KernelPicture picture(core, protocol);
     for (const KernelSocket& socket : listed.sockets) picture.add(socket);
@@ -189,18 +233,26 @@ Result<ReconcileReport> reconcile_with_kernel(TableCore& core, Protocol protocol
     report.sockets_seen = static_cast<std::uint32_t>(listed.sockets.size());
     report.saw_bound_only = listed.saw_bound_only;
     report.was_interrupted = listed.was_interrupted;
+    report.ports_reclaimed = sweep_dead_holders(
+        core, [&](unsigned index, std::uint16_t port) { return picture.is_held(index, port); });
     for (unsigned index = 0; index < kSpaceCount; ++index) {
         if (const PortMap* held = picture.map(index)) {
-            report.ports_learned += learn(core, index, *held);
+            report.ports_learned += learn(core, index, *held, before);
         }
     }
     if (!listed.was_interrupted) {
-        const Forgetter forget{core, picture, before, listed.saw_bound_only, report};
+        std::vector<LostSockets::Suspect> suspects;
+        const Forgetter forget{core, picture, before, listed.saw_bound_only, report, suspects};
         for_each_used_space(core, [&](unsigned index) {
             for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
                 forget(index, port, owner);
             });
         });
+        for (const auto& lost : lost_sockets.confirm(std::move(suspects), now_ms)) {
+            const auto port = static_cast<std::uint16_t>(lost.place);
+            PortSpace& space = core.space(lost.place >> 16);
+            report.ports_reclaimed += space.release(port, lost.owner, core.rest_rule()) ? 1U : 0U;
+        }
     }
     for_each_used_space(core, [&](unsigned index) { core.space(index).free.recount(); });
     core.header().counters.reconciles.fetch_add(1, std::memory_order_relaxed);

@@ -117,6 +117,7 @@ private:
             const std::uint64_t known = rested & allowed.bits[i].load(std::memory_order_relaxed);
             pour_count_.fetch_add(1);
             freed += free.release_word(i, known);
+            free.claim_word(i, known & ~allowed.bits[i].load());  // has left the range just now
             word.fetch_and(~rested);
             for (std::uint64_t gone = known & ~free.word(i); gone != 0; gone &= gone - 1) {
                 rescue(static_cast<std::uint16_t>(i * 64 +

@@ -3,7 +3,6 @@
 
 #include "src/ports/taken_ports.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 namespace berth::internal {
@@ -26,48 +25,43 @@ private:
 
 }  // namespace
 
-std::uint32_t sweep_dead_holders(TableCore& core) {
+std::uint32_t sweep_dead_holders(TableCore& core, const IsHeld& is_held) {
     Liveness is_holder_alive;
     const RestRule rule = core.rest_rule();
-    std::uint32_t freed = 0;
-    for_each_used_space(core, [&](unsigned index) {
-        for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
-            if (kind_of(owner) == OwnerKind::process && !is_holder_alive(owner) &&
-                core.space(index).release(port, owner, rule)) {
-                ++freed;
-            }
-        });
-    });
-    return freed;
-}
-
-std::uint32_t OrphanWatch::sweep(TableCore& core, std::uint64_t now_ms) {
-    if (is_busy_.test_and_set(std::memory_order_acquire)) {
-        return 0;
-    }
-    std::vector<Sighting> current;
-    std::uint32_t freed = 0;
-    const OwnerWord sweeper = claim_word();
+    std::uint32_t taken = 0;
     for_each_used_space(core, [&](unsigned index) {
         PortSpace& space = core.space(index);
         for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
-            if (owner != kNobody) {
+            if (kind_of(owner) != OwnerKind::process || is_holder_alive(owner)) {
                 return;
             }
-            const std::uint32_t place = index << 16 | port;
-            const auto known = std::ranges::lower_bound(sightings_, place, {}, &Sighting::place);
-            const bool is_known = known != sightings_.end() && known->place == place;
-            const std::uint64_t since = is_known ? known->seen_ms : now_ms;
-            if (now_ms - since < kGraceMs) {
-                current.push_back({place, since});
-            } else if (space.replace_owner(port, kNobody, sweeper)) {
-                space.unclaim(port, sweeper, core.allowed());
-                ++freed;
+            const bool is_taken =
+                is_held && is_held(index, port)
+                    ? space.replace_owner(port, owner, kernel_word(core.next_stamp()))
+                    : space.release(port, owner, rule);
+            taken += is_taken ? 1U : 0U;
+        });
+    });
+    return taken;
+}
+
+std::uint32_t sweep_orphans(TableCore& core, std::uint64_t now_ms) {
+    std::uint32_t freed = 0;
+    for_each_used_space(core, [&](unsigned index) {
+        PortSpace& space = core.space(index);
+        for_each_taken_port(core, index, [&](std::uint16_t port, OwnerWord owner) {
+            if (owner == kNobody) {
+                space.replace_owner(port, kNobody, orphan_word(now_ms));
+            } else if (kind_of(owner) == OwnerKind::orphan &&
+                       now_ms >= orphan_since_ms(owner) + kOrphanGraceMs) {
+                const OwnerWord sweeper = claim_word();
+                if (space.replace_owner(port, owner, sweeper)) {
+                    space.unclaim(port, sweeper, core.allowed());
+                    ++freed;
+                }
             }
         });
     });
-    sightings_ = std::move(current);
-    is_busy_.clear(std::memory_order_release);
     return freed;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ports/table_core.h"
 
+#include "src/ports/lease_book.h"
+
+#include <algorithm>
 #include <bit>
 
 namespace berth::internal {
@@ -126,19 +129,24 @@ bool TableCore::overlaps(const Footprint& footprint, std::uint16_t port) const n
     for (spaces &= used_spaces(); spaces != 0; spaces &= spaces - 1) {
         const PortSpace& each = space(static_cast<unsigned>(std::countr_zero(spaces)));
         // The bit of a port that has an owner may be set in vain, see RestingPorts.
-        if (!each.free.is_free(port) || each.owner(port) != kNobody) {
+        if (!each.free.is_free(port) || !is_nobodys(each.owner(port))) {
             return true;
         }
     }
     return false;
 }
 
-bool TableCore::is_promised(std::uint32_t spaces, std::uint16_t port) const noexcept {
+bool TableCore::is_promised(std::uint32_t spaces, std::uint16_t port,
+                            OwnerWord except) const noexcept {
     bool found = false;
     for_each_space(spaces & used_spaces(), [&](unsigned index) {
         const OwnerWord owner = space(index).owner(port);
-        const bool is_unbound = kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) == 0;
-        found = found || is_unbound || kind_of(owner) == OwnerKind::lease;
+        const bool is_unbound = kind_of(owner) == OwnerKind::process && (owner & kBoundFlag) == 0 &&
+                                without_claim(owner) != except &&
+                                (without_claim(owner) == own_word() || is_alive(process_of(owner)));
+        const bool is_leased =
+            kind_of(owner) == OwnerKind::lease && is_valid_lease(header(), owner);
+        found = found || is_unbound || is_leased;
     });
     return found;
 }
@@ -162,16 +170,38 @@ bool TableCore::claim(const Footprint& footprint, std::uint16_t port, OwnerWord 
 
 bool TableCore::claim_exactly(const Footprint& footprint, std::uint16_t port,
                               OwnerWord owner) noexcept {
+    bool was_kernels = false;
+    return claim_exactly(footprint, port, owner, was_kernels);
+}
+
+bool TableCore::claim_exactly(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
+                              bool& was_kernels) noexcept {
+    was_kernels = false;
     for (unsigned i = 0; i < footprint.take_count; ++i) {
         note_use(footprint.takes[i]);
-        if (!space(footprint.takes[i]).claim_exactly(port, owner, is_dead_process)) {
-            for (unsigned undo = 0; undo < i; ++undo) {
-                space(footprint.takes[undo]).unclaim(port, owner, allowed());
-            }
+        bool was_kernels_here = false;
+        if (!space(footprint.takes[i])
+                 .claim_exactly(port, owner, is_dead_process, was_kernels_here)) {
+            Footprint claimed = footprint;
+            claimed.take_count = i;
+            give_up_exactly(claimed, port, owner, was_kernels);
             return false;
         }
+        was_kernels = was_kernels || was_kernels_here;
     }
     return true;
+}
+
+void TableCore::give_up_exactly(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
+                                bool was_kernels) noexcept {
+    if (!was_kernels) {
+        release(footprint, port, owner);
+        return;
+    }
+    const OwnerWord kernel = kernel_word(next_stamp());
+    for (unsigned i = 0; i < footprint.take_count; ++i) {
+        space(footprint.takes[i]).replace_owner(port, owner, kernel);
+    }
 }
 
 void TableCore::release(const Footprint& footprint, std::uint16_t port, OwnerWord owner) noexcept {
@@ -259,6 +289,11 @@ void TableCore::remove_connection(Family family, std::uint16_t port) noexcept {
 }
 
 void TableCore::set_allowed(PortRange new_range, const PortBits& new_allowed) noexcept {
+    const PortRange known = known_range();
+    const PortRange wider = known.is_valid() ? PortRange{std::min(known.first, new_range.first),
+                                                         std::max(known.last, new_range.last)}
+                                             : new_range;
+    header().known_range.store(pack(wider), std::memory_order_release);
     header().range.store(pack(new_range), std::memory_order_release);
     for (unsigned i = 0; i < kWordCount; ++i) {
         const std::uint64_t wanted = new_allowed[i].load(std::memory_order_relaxed);
@@ -283,7 +318,7 @@ void TableCore::free_new_ports(unsigned index, unsigned word, std::uint64_t port
     for (; ports != 0; ports &= ports - 1) {
         const auto port =
             static_cast<std::uint16_t>(word * 64 + static_cast<unsigned>(std::countr_zero(ports)));
-        if (each.owner(port) == kNobody) {
+        if (is_nobodys(each.owner(port))) {
             each.resting.remove(port);
             each.free.release(port);
         }

@@ -28,8 +28,14 @@ public:
 
     TableHeader& header() const noexcept { return layout_.header; }
     PortSpace& space(unsigned index) const noexcept { return layout_.spaces[index]; }
+    /// Always valid, also when the table's memory is not.
     PortRange range() const noexcept {
-        return unpack_range(header().range.load(std::memory_order_acquire));
+        const PortRange range = unpack_range(header().range.load(std::memory_order_acquire));
+        return range.is_valid() ? range : PortRange{1, 1};
+    }
+    /// Wider than range() when that has changed: leases may have ports anywhere in it.
+    PortRange known_range() const noexcept {
+        return unpack_range(header().known_range.load(std::memory_order_acquire));
     }
     AllowedPorts allowed() const noexcept;
     RestRule rest_rule() const noexcept;
@@ -58,6 +64,13 @@ public:
     /// The same for a port that may also rest, be lost, or be known as the kernel's or a dead
     /// holder's; does not look at overlapping spaces, whose judge is the kernel.
     bool claim_exactly(const Footprint& footprint, std::uint16_t port, OwnerWord owner) noexcept;
+    /// `was_kernels`: for give_up_exactly().
+    bool claim_exactly(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
+                       bool& was_kernels) noexcept;
+    /// Undoes claim_exactly() without a judgement of the kernel's: what was the kernel's is so
+    /// again, anything else rests.
+    void give_up_exactly(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
+                         bool was_kernels) noexcept;
 
     /// Gives a port back to its rest, where `owner` still has it.
     void release(const Footprint& footprint, std::uint16_t port, OwnerWord owner) noexcept;
@@ -74,12 +87,14 @@ public:
         }
     }
     std::uint32_t used_spaces() const noexcept {
-        return header().used_spaces.load(std::memory_order_seq_cst);
+        return header().used_spaces.load(std::memory_order_seq_cst) & kAllSpaces;
     }
 
     /// Somebody has the port, in one of these spaces (a mask), without a socket: a promise that the
     /// kernel cannot know.
-    bool is_promised(std::uint32_t spaces, std::uint16_t port) const noexcept;
+    /// `except`: a process whose own promises do not count, see without_claim().
+    bool is_promised(std::uint32_t spaces, std::uint16_t port,
+                     OwnerWord except = kNobody) const noexcept;
 
     /// One more, one fewer TCP connection from `port`.
     void add_connection(Family family, std::uint16_t port) noexcept;

@@ -11,7 +11,8 @@
 //   space 6 … 15    one specific local address each
 //
 // A port is free for a bind when it is free in every space that the kernel would look at; it is
-// then taken in one or two of them (see footprint.h). An untouched space costs no memory.
+// then taken in one or two of them (see footprint.h). In private memory an
+// untouched space costs nothing; a shared table has all its 10 MB from the start.
 
 #include "src/ports/port_space.h"
 
@@ -29,6 +30,7 @@ constexpr unsigned kConnectedSpace = 4;  // + family
 constexpr unsigned kFirstAddressSpace = 6;
 constexpr unsigned kAddressSpaceCount = 10;
 constexpr unsigned kSpaceCount = kFirstAddressSpace + kAddressSpaceCount;
+constexpr std::uint32_t kAllSpaces = (std::uint32_t{1} << kSpaceCount) - 1;
 
 constexpr unsigned kLeaseCount = 4'096;
 
@@ -84,6 +86,7 @@ struct TableHeader {
     TableConstants constants;
     std::atomic<std::uint32_t> is_ready;
     std::atomic<std::uint32_t> range;                          // first << 16 | last
+    std::atomic<std::uint32_t> known_range;                    // the widest there has been
     std::atomic<std::uint32_t> used_spaces;                    // bit i: space i was ever claimed in
     std::array<std::atomic<std::uint32_t>, 2> address_spaces;  // per family: spaces of addresses
     alignas(64) std::atomic<std::uint64_t> stamp;  // source of the stamps in owner words

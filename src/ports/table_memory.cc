@@ -187,6 +187,12 @@ Result<void> resize(int fd, std::string_view subject) {
     if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, sizeof(TableLayout)) != 0) {
         return std::unexpected(Error::from_errno(errno, "make port table", subject));
     }
+    // A page without room behind it would kill whoever touches it first.
+    if (const int reason = ::posix_fallocate(fd, 0, sizeof(TableLayout)); reason != 0) {
+        static_cast<void>(::ftruncate(fd, 0));
+        return std::unexpected(
+            Error::from_errno(reason, "make port table", subject, "it needs 10 MB of room there"));
+    }
     return {};
 }
 
@@ -265,6 +271,10 @@ Result<TableMemory> TableMemory::attach(Descriptor memory, Protocol protocol) {
     }
     if (static_cast<std::uint64_t>(status.st_size) != sizeof(TableLayout)) {
         return damaged("descriptor", "it has the wrong size for a port table of this version");
+    }
+    const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+        return damaged("descriptor", "it is not a sealed memfd, so it may be pulled away");
     }
     TableMemory table = BERTH_TRY(map(std::move(memory), "descriptor"));
     BERTH_TRY(check(table.layout(), protocol, "descriptor"));

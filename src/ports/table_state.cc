@@ -5,6 +5,7 @@
 #include "src/ports/lease_book.h"
 #include "src/ports/namespace_settings.h"
 #include "src/ports/reconcile.h"
+#include "src/ports/sweep.h"
 
 #include <algorithm>
 
@@ -65,6 +66,7 @@ void TableState::release(Port& port) noexcept {
     if (port.destination_ != nullptr) {
         port.destination_->release(number, coarse_now_ms(),
                                    core_.header().constants.rest_period_ms);
+        port.destination_->unpin();
     }
 }
 
@@ -105,18 +107,25 @@ Result<Lease> TableState::lease(const LeaseOptions& options) {
 }
 
 std::uint32_t TableState::sweep() {
-    const std::uint32_t freed =
-        sweep_dead_holders(core_) + expire_leases(core_) + orphans_.sweep(core_, coarse_now_ms());
+    const std::uint32_t freed = sweep_dead_holders(core_) + sweep_leases_and_orphans();
     core_.header().counters.reclaimed.fetch_add(freed, std::memory_order_relaxed);
     return freed;
 }
 
+std::uint32_t TableState::sweep_leases_and_orphans() {
+    return expire_leases(core_) + sweep_orphans(core_, coarse_now_ms());
+}
+
 Result<ReconcileReport> TableState::reconcile() {
-    const std::uint32_t swept = sweep();
-    ReconcileReport report = BERTH_TRY(reconcile_with_kernel(core_, protocol_));
+    auto result = reconcile_with_kernel(core_, protocol_, lost_sockets_, coarse_now_ms());
+    if (!result) {
+        sweep();  // what needs no list
+        return result;
+    }
+    ReconcileReport& report = *result;
+    report.ports_reclaimed += sweep_leases_and_orphans();
     core_.header().counters.reclaimed.fetch_add(report.ports_reclaimed, std::memory_order_relaxed);
-    report.ports_reclaimed += swept;
-    return report;
+    return result;
 }
 
 TableStatistics TableState::statistics() const {

@@ -8,7 +8,7 @@
 #include "src/base/socket_traits.h"
 #include "src/ports/destinations.h"
 #include "src/ports/footprint.h"
-#include "src/ports/sweep.h"
+#include "src/ports/reconcile.h"
 #include "src/ports/table_core.h"
 #include "src/ports/table_memory.h"
 
@@ -61,8 +61,9 @@ private:
         OwnerWord owner;
         bool was_refused = false;  // the kernel refused as many ports as one call may try
     };
-    // One try of one port.
-    enum class Outcome : std::uint8_t { done, connecting, refused };
+    // One try of one port. `unsupported`: this kernel has no IP_LOCAL_PORT_RANGE; `promised`: a
+    // lease or another's take() came first.
+    enum class Outcome : std::uint8_t { done, connecting, refused, promised, unsupported };
 
     Port make_port(const Footprint& footprint, std::uint16_t number, OwnerWord owner) noexcept {
         const auto second = footprint.take_count == 2 ? footprint.takes[1] : Port::kNoSpace;
@@ -74,8 +75,7 @@ private:
     }
     Result<void> check_socket(const SocketTraits& socket, const Address& address,
                               const char* operation) const;
-    Result<Attempt> make_attempt(const SocketTraits& socket, const Address& local,
-                                 const char* operation);
+    Attempt make_attempt(const SocketTraits& socket, const Address& local) noexcept;
 
     Footprint footprint_of(const SocketTraits& socket, const Address& local) noexcept {
         const bool is_v6 = socket.family == Family::ipv6;
@@ -91,7 +91,9 @@ private:
     // What the caller of bind_fresh() has found already.
     enum class Expectation : std::uint8_t { unknown, none_left };
     Result<Port> bind_fresh(const SocketTraits& socket, const Address& local, Sharing sharing,
-                            Expectation expectation);
+                            Expectation expectation, std::uint16_t excluded = 0);
+    bool leave_privileged(Attempt& attempt);
+    bool is_promised_to_others(const Footprint& footprint, std::uint16_t port) noexcept;
     Result<Port> bind_exactly(const SocketTraits& socket, const Address& local, Sharing sharing);
     Result<std::optional<Port>> try_fresh_ports(Attempt& attempt, Sharing sharing);
     void give_up(const Footprint& footprint, std::uint16_t port, OwnerWord owner,
@@ -101,8 +103,8 @@ private:
     // connect.cc
     Result<Port> bind_and_connect(const SocketTraits& socket, const Address& local,
                                   const Address& remote);
-    Result<Port> connect_bound(const SocketTraits& socket, const Address& remote,
-                               std::uint16_t port);
+    Result<Port> connect_bound(const SocketTraits& socket, const Address& local,
+                               const Address& remote);
     Result<Port> connect_tcp(Attempt& attempt);
     Result<std::optional<Port>> try_destination_ports(Attempt& attempt, Destination* destination);
     Result<Outcome> connect_from(const Attempt& attempt, std::uint16_t port);
@@ -120,6 +122,7 @@ private:
     Result<std::optional<Port>> bind_by_kernel(Attempt& attempt, Sharing sharing);
     MaybePort ask_kernel_for_port(const Attempt& attempt);
 
+    std::uint32_t sweep_leases_and_orphans();
     Destinations& destinations();
 
     // This process's destinations. A forked child makes its own: a thread of its parent may have
@@ -136,7 +139,7 @@ private:
     const std::uint64_t recheck_interval_ms_;
     std::atomic<bool> lacks_port_range_option_{false};  // or it does not reach the range
     std::atomic<ProcessDestinations*> destinations_{nullptr};
-    OrphanWatch orphans_;
+    LostSockets lost_sockets_;
 };
 
 }  // namespace berth::internal

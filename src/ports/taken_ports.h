@@ -27,8 +27,7 @@ void for_each_taken_port(const TableCore& core, unsigned space_index, Visit visi
 /// Calls `visit(index)` for each space that was ever claimed in.
 template <class Visit>
 void for_each_used_space(const TableCore& core, Visit visit) {
-    for (std::uint32_t spaces = core.used_spaces() & ((1U << kSpaceCount) - 1); spaces != 0;
-         spaces &= spaces - 1) {
+    for (std::uint32_t spaces = core.used_spaces(); spaces != 0; spaces &= spaces - 1) {
         visit(static_cast<unsigned>(std::countr_zero(spaces)));
     }
 }

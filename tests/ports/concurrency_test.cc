@@ -82,8 +82,11 @@ struct Limits {
 
 // Fewer ports than threads want, as many, and more; with rests of an epoch of a few milliseconds,
 // which the clock ends, and of an hour, which only need ends.
-constexpr Limits kLimits[] = {{{40000, 40002}, 0},  {{40000, 40002}, 12}, {{40000, 40002}, 3'600'000},
-                              {{40000, 40299}, 12}, {{40000, 40299}, 3'600'000}};
+constexpr Limits kLimits[] = {{{40000, 40002}, 0},
+                              {{40000, 40002}, 12},
+                              {{40000, 40002}, 3'600'000},
+                              {{40000, 40299}, 12},
+                              {{40000, 40299}, 3'600'000}};
 
 TEST(ConcurrentTable, GivesNoPortTwiceAndLosesNone) {
     for (const Limits& limits : kLimits) {
@@ -112,8 +115,9 @@ TEST(ConcurrentTable, OverlappingSpacesNeverHoldTheSamePort) {
         hammer(kThreadCount, kDuration, [&](unsigned thread) {
             const bool is_wildcard = thread % 2 == 0;
             const bool is_first = thread == 1;
-            const Footprint footprint = is_wildcard ? table.wildcard(true, thread == 0)
-                                        : table.bind(address(is_first ? "127.0.0.1" : "127.0.0.2"));
+            const Footprint footprint =
+                is_wildcard ? table.wildcard(true, thread == 0)
+                            : table.bind(address(is_first ? "127.0.0.1" : "127.0.0.2"));
             const MaybePort port = table->take(footprint, {}, own_word());
             if (!port) return;
             if (is_wildcard || is_first) first->hold(*port, kWildcard);
@@ -157,7 +161,8 @@ TEST(ConcurrentTable, NamedPortHasOneWinner) {
         const auto marks = std::make_unique<Marks>();
         hammer(kThreadCount, kDuration, [&](unsigned thread) {
             const Footprint footprint = table.wildcard(true, true);
-            // Another process's word for each thread: claim_exactly() is for strangers to each other.
+            // Another process's word for each thread: claim_exactly() is for strangers to each
+            // other.
             const OwnerWord owner = own_word();
             const auto number = static_cast<std::uint16_t>(40000 + thread_random().below(4));
             const bool is_named = thread % 2 == 0;
@@ -172,9 +177,9 @@ TEST(ConcurrentTable, NamedPortHasOneWinner) {
         });
         EXPECT_EQ(marks->doubled_count(), 0U);
         // What two claimants of a named port do to each other can leave a port to the sweep.
-        OrphanWatch watch;
-        watch.sweep(*table, 0);
-        watch.sweep(*table, OrphanWatch::kGraceMs);
+
+        sweep_orphans(*table, coarse_now_ms());
+        sweep_orphans(*table, coarse_now_ms() + kOrphanGraceMs);
         expect_all_free(table, 4);
     }
 }
@@ -197,9 +202,9 @@ TEST(ConcurrentTable, RangeThatChangesAllTheTimeLosesNoPort) {
     EXPECT_EQ(marks->doubled_count(), 0U);
     // A port that was on its way while its place went is nobody's until the sweep finds it.
     table.allow({40000, 40063});
-    OrphanWatch watch;
-    watch.sweep(*table, 0);
-    watch.sweep(*table, OrphanWatch::kGraceMs);
+
+    sweep_orphans(*table, coarse_now_ms());
+    sweep_orphans(*table, coarse_now_ms() + kOrphanGraceMs);
     table.end_rests();
     EXPECT_EQ(table.space(kV4).free.free_count(), 64U);
     EXPECT_EQ(table.space(kV6).free.free_count(), 64U);

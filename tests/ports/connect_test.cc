@@ -141,8 +141,8 @@ TEST(Connect, ExhaustionNamesTheDestinationAndTheRange) {
 
 TEST(Connect, ClosedConnectionsGiveTheirPortsBack) {
     in_network_namespace({.range = kSmall}, [] {
-        PortTable table = new_table(Protocol::tcp, {.rest_period = milliseconds(0),
-                                                    .recheck_interval = milliseconds(0)});
+        PortTable table = new_table(
+            Protocol::tcp, {.rest_period = milliseconds(0), .recheck_interval = milliseconds(0)});
         const Address remote = Address::loopback(Family::ipv4, kServerPort);
         const Descriptor server = listener(remote);
         for (unsigned round = 0; round < 3; ++round) {
@@ -239,14 +239,19 @@ TEST(Connect, NoRouteIsUnreachableAndNotExhausted) {
     in_network_namespace([] {
         for (const Protocol protocol : test::kProtocols) {
             PortTable table = new_table(protocol, kNoRest);
-            const Socket v4 = new_socket(protocol, Family::ipv4);
+            Socket v4 = new_socket(protocol, Family::ipv4);
             EXPECT_TRUE(failed_with(table.connect(v4, address("192.0.2.1:9")), Errc::unreachable));
-            const Socket v6 = new_socket(protocol, Family::ipv6);
+            Socket v6 = new_socket(protocol, Family::ipv6);
             const auto port = table.connect(v6, address("[2001:db8::1]:9"));
             ASSERT_FALSE(port);
             EXPECT_TRUE(port.error().code() == Errc::unreachable ||
                         port.error().code() == Errc::address_not_available)
                 << port.error().message();
+            // A UDP socket stays bound after a connect() that failed; its port stays taken.
+            EXPECT_EQ(table.statistics().free_count, protocol == Protocol::udp ? 1022U : 1024U);
+            v4.close();
+            v6.close();
+            ASSERT_TRUE(succeeded(table.reconcile()));
             EXPECT_EQ(table.statistics().free_count, 1024U);
         }
     });
@@ -327,8 +332,7 @@ TEST(Connect, PortRangeOfTheSocketIsRespectedAndStays) {
             auto port = table.connect(socket, remote);
             ASSERT_TRUE(succeeded(port));
             EXPECT_TRUE((PortRange{33000, 33003}).contains(port->number()));
-            EXPECT_EQ(option_of(socket.fd(), IPPROTO_IP, IP_LOCAL_PORT_RANGE),
-                      33003 << 16 | 33000);
+            EXPECT_EQ(option_of(socket.fd(), IPPROTO_IP, IP_LOCAL_PORT_RANGE), 33003 << 16 | 33000);
             connections.push_back({std::move(socket), std::move(*port)});
         }
         Socket socket = new_socket(Protocol::tcp, Family::ipv4);
@@ -458,7 +462,7 @@ TEST(Connect, SignalDuringABlockingConnectDoesNotInterruptIt) {
         const auto first_port = table.connect(first, remote);
         ASSERT_TRUE(succeeded(first_port));
 
-        struct sigaction action {};
+        struct sigaction action{};
         action.sa_handler = make_room_with_the_third_signal;
         ASSERT_EQ(::sigaction(SIGALRM, &action, nullptr), 0);
         send_signals_every(milliseconds(20));
@@ -499,14 +503,16 @@ TEST(Connect, FailuresGiveThePortBack) {
     in_network_namespace({.range = kSmall}, [] {
         const Address remote = Address::loopback(Family::ipv4, kServerPort);
         const Descriptor server = listener(remote);
-        PortTable table = new_table(Protocol::tcp, {.rest_period = milliseconds(0),
-                                                    .recheck_interval = milliseconds(0)});
+        PortTable table = new_table(
+            Protocol::tcp, {.rest_period = milliseconds(0), .recheck_interval = milliseconds(0)});
         const Socket socket = new_socket(Protocol::tcp, Family::ipv4);
-        const std::pair<int, Errc> failures[] = {
-            {ECONNREFUSED, Errc::refused},   {ENETUNREACH, Errc::unreachable},
-            {EHOSTUNREACH, Errc::unreachable}, {ETIMEDOUT, Errc::timed_out},
-            {EACCES, Errc::permission_denied}, {ENOBUFS, Errc::out_of_memory},
-            {EIO, Errc::system}};
+        const std::pair<int, Errc> failures[] = {{ECONNREFUSED, Errc::refused},
+                                                 {ENETUNREACH, Errc::unreachable},
+                                                 {EHOSTUNREACH, Errc::unreachable},
+                                                 {ETIMEDOUT, Errc::timed_out},
+                                                 {EACCES, Errc::permission_denied},
+                                                 {ENOBUFS, Errc::out_of_memory},
+                                                 {EIO, Errc::system}};
         for (const auto& [error, code] : failures) {
             FaultPlan faults;
             faults.fail(Call::connect, error);
@@ -540,8 +546,8 @@ TEST(Connect, EndlessRefusalsOfTheKernelAreAnAnswer) {
     in_network_namespace({.range = kSmall}, [] {
         const Address remote = Address::loopback(Family::ipv4, kServerPort);
         const Descriptor server = listener(remote);
-        PortTable table = new_table(Protocol::tcp, {.rest_period = milliseconds(0),
-                                                    .recheck_interval = milliseconds(0)});
+        PortTable table = new_table(
+            Protocol::tcp, {.rest_period = milliseconds(0), .recheck_interval = milliseconds(0)});
         const Socket socket = new_socket(Protocol::tcp, Family::ipv4);
         {
             FaultPlan faults;

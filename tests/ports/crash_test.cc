@@ -7,8 +7,8 @@
 //      └── pauses between rounds ▶ survivors ┘
 //
 // A mark says which process holds a port: one that finds the mark of another living process has got
-// a port twice. Between the rounds, when the survivors have paused and hold nothing, every port must
-// be free, resting, or in a lease that has not expired.
+// a port twice. Between the rounds, when the survivors have paused and hold nothing, every port
+// must be free, resting, or in a lease that has not expired.
 #include "src/base/process.h"
 #include "src/base/socket_traits.h"
 #include "src/ports/lease_book.h"
@@ -68,8 +68,8 @@ struct Unmap {
 using SharedPointer = std::unique_ptr<Shared, Unmap>;
 
 SharedPointer make_shared_marks() {
-    void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return SharedPointer(memory == MAP_FAILED ? nullptr : new (memory) Shared{});
 }
 
@@ -130,9 +130,8 @@ private:
     }
 
     void lease() {
-        const auto lease = table_.lease({.count = 2,
-                                         .shape = LeaseShape::even_odd_pairs,
-                                         .expires_in = kLeaseTime});
+        const auto lease = table_.lease(
+            {.count = 2, .shape = LeaseShape::even_odd_pairs, .expires_in = kLeaseTime});
         if (!lease) {
             return;
         }
@@ -147,8 +146,8 @@ private:
     void keep(Result<Port> port, Socket socket) {
         if (!port) {
             const Errc code = port.error().code();
-            const bool is_expected = code == Errc::ports_exhausted ||
-                                     code == Errc::lease_expired || code == Errc::not_holder;
+            const bool is_expected = code == Errc::ports_exhausted || code == Errc::lease_expired ||
+                                     code == Errc::not_holder;
             shared_.failure_count += is_expected ? 0 : 1;
             return;
         }
@@ -244,9 +243,9 @@ private:
     // Nobody is at work now, so that an orphan needs no time to prove to be one.
     void expect_nothing_lost(const char* when) {
         table_->sweep();
-        OrphanWatch watch;
-        watch.sweep(table_->core(), 0);
-        watch.sweep(table_->core(), OrphanWatch::kGraceMs);
+
+        sweep_orphans(table_->core(), coarse_now_ms());
+        sweep_orphans(table_->core(), coarse_now_ms() + kOrphanGraceMs);
         ASSERT_TRUE(test::succeeded(table_->reconcile()));
         EXPECT_TRUE(poll_until([this] {
             table_->sweep();

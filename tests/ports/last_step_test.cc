@@ -134,8 +134,8 @@ TEST(Exhaustion, ReservedPortsAreNeverGiven) {
     in_network_namespace({.range = kSmall, .reserved = "40001,40008-40015"}, [] {
         PortTable table = new_table(Protocol::udp);
         const Held held = bind_all(table, Address::any(Family::ipv4));
-        EXPECT_EQ(numbers_of(held), (std::set<std::uint16_t>{40000, 40002, 40003, 40004, 40005,
-                                                             40006, 40007}));
+        EXPECT_EQ(numbers_of(held),
+                  (std::set<std::uint16_t>{40000, 40002, 40003, 40004, 40005, 40006, 40007}));
     });
 }
 
@@ -149,8 +149,7 @@ TEST(Exhaustion, ReservedPortsAreGivenWhereTheTableIsToldTo) {
 TEST(Exhaustion, PortsOfStrangersAreLearnedAtTheStart) {
     in_network_namespace({.range = kSmall}, [] {
         for (const Protocol protocol : kProtocols) {
-            const auto theirs =
-                strangers(protocol, Address::any(Family::ipv4), {40000, 40013});
+            const auto theirs = strangers(protocol, Address::any(Family::ipv4), {40000, 40013});
             PortTable table = new_table(protocol);
             const Held held = bind_all(table, Address::any(Family::ipv4));
             EXPECT_EQ(numbers_of(held), (std::set<std::uint16_t>{40014, 40015}));
@@ -165,8 +164,7 @@ TEST(Exhaustion, PortsOfStrangersThatTheTableDoesNotKnowAreNeverGiven) {
             TableOptions blind = kNoRest;
             blind.reconcile_at_start = false;
             PortTable table = new_table(protocol, blind);
-            const auto theirs =
-                strangers(protocol, Address::any(Family::ipv4), {32768, 33789});
+            const auto theirs = strangers(protocol, Address::any(Family::ipv4), {32768, 33789});
             const Held held = bind_all(table, Address::any(Family::ipv4));
             EXPECT_EQ(numbers_of(held), (std::set<std::uint16_t>{33790, 33791}));
         }
@@ -207,8 +205,7 @@ TEST(Exhaustion, TableRecoversWithinTheRecheckIntervalAfterAStrangerCloses) {
     in_network_namespace({.range = kSmall}, [] {
         for (const Protocol protocol : kProtocols) {
             auto theirs = strangers(protocol, Address::any(Family::ipv4), kSmall);
-            PortTable table =
-                new_table(protocol, {.recheck_interval = milliseconds(50)});
+            PortTable table = new_table(protocol, {.recheck_interval = milliseconds(50)});
             const Socket socket = new_socket(protocol, Family::ipv4);
             const Address local = Address::any(Family::ipv4);
             ASSERT_TRUE(failed_with(table.bind(socket, local), Errc::ports_exhausted));
@@ -243,12 +240,11 @@ TEST(Exhaustion, TakeRecoversAfterAStrangerCloses) {
 TEST(Exhaustion, FailingBindsDoNotAskTheKernelEveryTime) {
     in_network_namespace({.range = kSmall}, [] {
         const auto theirs = strangers(Protocol::udp, Address::any(Family::ipv4), kSmall);
-        PortTable table =
-            new_table(Protocol::udp, {.recheck_interval = std::chrono::hours(1)});
+        PortTable table = new_table(Protocol::udp, {.recheck_interval = std::chrono::hours(1)});
         const Socket socket = new_socket(Protocol::udp, Family::ipv4);
         for (unsigned i = 0; i < 200; ++i) {
-            ASSERT_TRUE(failed_with(table.bind(socket, Address::any(Family::ipv4)),
-                                    Errc::ports_exhausted));
+            ASSERT_TRUE(
+                failed_with(table.bind(socket, Address::any(Family::ipv4)), Errc::ports_exhausted));
         }
         EXPECT_LE(table.statistics().reconcile_count, 12U);
         EXPECT_EQ(table.statistics().exhausted_count, 200U);
@@ -279,8 +275,8 @@ TEST(Exhaustion, PortsOfAKilledProcessComeBackByThemselves) {
 
 TEST(Exhaustion, LastStepNeverTakesAPortThatBerthHasPromised) {
     in_network_namespace({.range = {40000, 40003}}, [] {
-        PortTable table = new_table(Protocol::udp, {.rest_period = milliseconds(0),
-                                                    .recheck_interval = milliseconds(0)});
+        PortTable table = new_table(
+            Protocol::udp, {.rest_period = milliseconds(0), .recheck_interval = milliseconds(0)});
         const auto lease = table.lease({.count = 2});
         const auto taken = table.take();
         ASSERT_TRUE(succeeded(lease));
@@ -301,8 +297,8 @@ TEST(Exhaustion, DescriptorsExhaustedIsNoReasonToLosePorts) {
             more.push_back(std::move(*next));
         }
         EXPECT_TRUE(failed_with(next, Errc::descriptors_exhausted));
-        EXPECT_TRUE(failed_with(table.bind(socket, Address::any(Family::ipv4)),
-                                Errc::ports_exhausted));
+        EXPECT_TRUE(
+            failed_with(table.bind(socket, Address::any(Family::ipv4)), Errc::ports_exhausted));
         EXPECT_TRUE(failed_with(table.reconcile(), Errc::descriptors_exhausted));
         more.clear();
         EXPECT_TRUE(succeeded(table.reconcile()));
@@ -324,8 +320,8 @@ void grab_ports(PortRange range) {
 
 TEST(Exhaustion, ForeignProcessThatGrabsPortsCausesNoDuplicateAndNoLoss) {
     in_network_namespace({.range = {40000, 40063}}, [] {
-        PortTable table = new_table(Protocol::udp, {.rest_period = milliseconds(5),
-                                                    .recheck_interval = milliseconds(1)});
+        PortTable table = new_table(
+            Protocol::udp, {.rest_period = milliseconds(5), .recheck_interval = milliseconds(1)});
         const pid_t grabber = ::fork();
         if (grabber == 0) {
             grab_ports({40000, 40063});

@@ -72,8 +72,8 @@ TEST(LeaseBook, AllPortsOrNone) {
     CoreTable table({40000, 40009});
     for (const LeaseShape shape :
          {LeaseShape::any, LeaseShape::consecutive, LeaseShape::even_odd_pairs}) {
-        EXPECT_TRUE(failed_with(grant_lease(*table, {.count = 12, .shape = shape}),
-                                Errc::ports_exhausted));
+        EXPECT_TRUE(
+            failed_with(grant_lease(*table, {.count = 12, .shape = shape}), Errc::ports_exhausted));
         EXPECT_EQ(free_count(table), 10U);
         EXPECT_TRUE(succeeded(grant_lease(*table, {.count = 2, .shape = shape})));
         CoreTable fresh({40000, 40009});
@@ -164,8 +164,8 @@ TEST(LeaseBook, ExpiredLeaseComesBackAndCanNoLongerBeUsed) {
         return bool(failed_with(claim_leased(*table, lease->ports[0], lease->token, own_word()),
                                 Errc::lease_expired));
     }));
-    EXPECT_TRUE(failed_with(renew_lease(*table, lease->token, milliseconds(100)),
-                            Errc::lease_expired));
+    EXPECT_TRUE(
+        failed_with(renew_lease(*table, lease->token, milliseconds(100)), Errc::lease_expired));
     EXPECT_EQ(expire_leases(*table), 5U);
     EXPECT_EQ(free_count(table), kSmall.size());
     EXPECT_TRUE(failed_with(renew_lease(*table, lease->token, milliseconds(1)), Errc::not_holder));

@@ -39,7 +39,9 @@ TEST_F(PortSpaceTest, OnlyTheOwnerReleases) {
 }
 
 TEST_F(PortSpaceTest, PortOutsideTheRangeIsNeverFreed) {
-    ASSERT_TRUE(space_.claim_exactly(80, first_, [](OwnerWord) { return false; }));
+    bool was_kernels = true;
+    ASSERT_TRUE(space_.claim_exactly(80, first_, [](OwnerWord) { return false; }, was_kernels));
+    EXPECT_FALSE(was_kernels);
     EXPECT_TRUE(space_.release(80, first_, table_->rest_rule()));
     EXPECT_FALSE(space_.free.is_free(80));
 }
@@ -57,10 +59,16 @@ TEST_F(PortSpaceTest, FreedPortWithAnOwnerIsNotGivenAndNotLost) {
 
 TEST_F(PortSpaceTest, OwnerThatMayBeOverruledIsReplaced) {
     ASSERT_TRUE(space_.claim(40000, first_));
-    EXPECT_FALSE(space_.claim_exactly(40000, second_, [](OwnerWord) { return false; }));
-    EXPECT_TRUE(space_.claim_exactly(40000, second_,
-                                     [this](OwnerWord word) { return word == first_; }));
+    bool was_kernels = false;
+    EXPECT_FALSE(
+        space_.claim_exactly(40000, second_, [](OwnerWord) { return false; }, was_kernels));
+    EXPECT_TRUE(space_.claim_exactly(
+        40000, second_, [this](OwnerWord word) { return word == first_; }, was_kernels));
     EXPECT_EQ(space_.owner(40000), second_);
+    EXPECT_FALSE(was_kernels);
+    ASSERT_TRUE(space_.replace_owner(40000, second_, kernel_word(7)));
+    EXPECT_TRUE(space_.claim_exactly(40000, first_, [](OwnerWord) { return false; }, was_kernels));
+    EXPECT_TRUE(was_kernels);
 }
 
 TEST(Owner, WordsSayWhoseTheyAre) {

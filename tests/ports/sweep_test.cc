@@ -20,8 +20,7 @@ constexpr PortRange kSmall = {40000, 40015};
 OwnerWord dead_word() {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(0);
-    const OwnerWord word = with_kind(
-        OwnerKind::process, ProcessIdentity{child, 0}.packed());
+    const OwnerWord word = with_kind(OwnerKind::process, ProcessIdentity{child, 0}.packed());
     ::waitpid(child, nullptr, 0);
     return word;
 }
@@ -57,41 +56,38 @@ TEST(Sweep, ReusedPidIsAnotherProcess) {
     EXPECT_EQ(sweep_dead_holders(*table), 1U);
 }
 
-TEST(OrphanWatch, FreesAPortWithoutAnOwnerAfterTheGraceTime) {
+TEST(SweepOrphans, FreesAPortWithoutAnOwnerAfterTheGraceTime) {
     CoreTable table(kSmall);
     table->note_use(0);
     ASSERT_TRUE(table.space(0).free.claim(40000));
-    OrphanWatch watch;
-    EXPECT_EQ(watch.sweep(*table, 5'000), 0U);
-    EXPECT_EQ(watch.sweep(*table, 5'000 + OrphanWatch::kGraceMs - 1), 0U);
+    EXPECT_EQ(sweep_orphans(*table, 5'000), 0U);
+    EXPECT_EQ(sweep_orphans(*table, 5'000 + kOrphanGraceMs - 1), 0U);
     EXPECT_FALSE(table.space(0).free.is_free(40000));
-    EXPECT_EQ(watch.sweep(*table, 5'000 + OrphanWatch::kGraceMs), 1U);
+    EXPECT_EQ(sweep_orphans(*table, 5'000 + kOrphanGraceMs), 1U);
     EXPECT_TRUE(table.space(0).free.is_free(40000));
     EXPECT_EQ(table.space(0).owner(40000), kNobody);
 }
 
-TEST(OrphanWatch, PortThatGotAnOwnerInBetweenBeginsAnew) {
+TEST(SweepOrphans, PortThatGotAnOwnerInBetweenBeginsAnew) {
     CoreTable table(kSmall);
     table->note_use(0);
     ASSERT_TRUE(table.space(0).free.claim(40000));
-    OrphanWatch watch;
-    watch.sweep(*table, 0);
-    ASSERT_TRUE(table.space(0).replace_owner(40000, kNobody, own_word()));
-    EXPECT_EQ(watch.sweep(*table, 500), 0U);
+    sweep_orphans(*table, 0);
+    ASSERT_TRUE(table->claim_exactly(table.wildcard(true, false), 40000, own_word()));
+    EXPECT_EQ(sweep_orphans(*table, 500), 0U);
     ASSERT_TRUE(table.space(0).replace_owner(40000, own_word(), kNobody));
-    EXPECT_EQ(watch.sweep(*table, 1'000), 0U) << "seen again for the first time";
-    EXPECT_EQ(watch.sweep(*table, 2'000), 1U);
+    EXPECT_EQ(sweep_orphans(*table, 1'000), 0U) << "seen again for the first time";
+    EXPECT_EQ(sweep_orphans(*table, 2'000), 1U);
 }
 
-TEST(OrphanWatch, OwnedFreeAndRestingPortsAreNoOrphans) {
+TEST(SweepOrphans, OwnedFreeAndRestingPortsAreNoOrphans) {
     CoreTable table(kSmall, 3'600'000);
     const Footprint v4 = table.wildcard(true, false);
     ASSERT_TRUE(table->claim(v4, 40000, own_word()));
     ASSERT_TRUE(table->claim(v4, 40001, own_word()));
     table->release(v4, 40001, own_word());
-    OrphanWatch watch;
-    watch.sweep(*table, 0);
-    EXPECT_EQ(watch.sweep(*table, 10'000), 0U);
+    sweep_orphans(*table, 0);
+    EXPECT_EQ(sweep_orphans(*table, 10'000), 0U);
     EXPECT_TRUE(table.space(0).resting.is_resting(40001));
     EXPECT_EQ(table.space(0).owner(40000), own_word());
 }

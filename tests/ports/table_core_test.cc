@@ -95,8 +95,7 @@ TEST(TableCore, SecondReleaseAndSomebodyElsesReleaseDoNothing) {
 
 TEST(TableCore, RangeOfTheAskIsRespectedToTheLastPort) {
     CoreTable table({32768, 60999});
-    const auto ports =
-        take_all(*table, table.wildcard(true, false), {.range = {40000, 40100}});
+    const auto ports = take_all(*table, table.wildcard(true, false), {.range = {40000, 40100}});
     EXPECT_EQ(as_set(ports).size(), 101U);
     EXPECT_EQ(*as_set(ports).begin(), 40000);
     EXPECT_EQ(*as_set(ports).rbegin(), 40100);
@@ -300,13 +299,24 @@ TEST(TableCore, PromisesArePortsWithoutASocket) {
     const std::uint32_t spaces = all_spaces(table.bind(address("127.0.0.1")));
     ASSERT_TRUE(table->claim(v4, 40000, own_word()));
     ASSERT_TRUE(table->claim(v4, 40001, own_word() | kBoundFlag));
+    LeaseEntry& lease = table->header().leases[0];
+    lease.state = lease_word(0, 1);
+    lease.deadline_ns = boot_now_ns() + 3'600'000'000'000;
     ASSERT_TRUE(table->claim(v4, 40002, lease_word(0, 1)));
     ASSERT_TRUE(table->claim(v4, 40003, kernel_word(1)));
+    ASSERT_TRUE(table->claim(v4, 40004, lease_word(0, 2)));
+    const OwnerWord dead = with_kind(OwnerKind::process, ProcessIdentity{1, 0x3ff'ffff}.packed());
+    ASSERT_TRUE(table->claim(v4, 40005, dead));
     EXPECT_TRUE(table->is_promised(spaces, 40000));
-    EXPECT_FALSE(table->is_promised(spaces, 40001));
+    EXPECT_FALSE(table->is_promised(spaces, 40000, own_word())) << "to oneself";
+    EXPECT_FALSE(table->is_promised(spaces, 40001)) << "to a socket, which the kernel knows";
     EXPECT_TRUE(table->is_promised(spaces, 40002));
     EXPECT_FALSE(table->is_promised(spaces, 40003));
-    EXPECT_FALSE(table->is_promised(spaces, 40004));
+    EXPECT_FALSE(table->is_promised(spaces, 40004)) << "by a lease that is gone";
+    EXPECT_FALSE(table->is_promised(spaces, 40005)) << "to a dead process";
+    EXPECT_FALSE(table->is_promised(spaces, 40006));
+    lease.deadline_ns = 1;
+    EXPECT_FALSE(table->is_promised(spaces, 40002)) << "by a lease that has expired";
 }
 
 TEST(TableCore, RunsAreFoundWhereTheyFitAndNowhereElse) {

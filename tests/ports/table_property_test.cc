@@ -102,15 +102,15 @@ public:
         const auto port = [](unsigned number) {
             return static_cast<std::uint16_t>(kBase + number % kPortCountOfModel);
         };
-        const auto [low, high] = std::minmax(port(first), port(second));
+        const auto [low, high] = std::minmax({port(first), port(second)});
         switch (what) {
             case 0:
                 return claim_exactly(kind, port(first));
             case 1:
                 return take_one(kind, {.range = {low, high}, .excluded = port(third)});
             case 2:
-                return lease({.count = 2 + 2 * (first % 3),
-                              .shape = static_cast<LeaseShape>(second % 3)});
+                return lease(
+                    {.count = 2 + 2 * (first % 3), .shape = static_cast<LeaseShape>(second % 3)});
             case 3:
                 return claim_leased_port(first, port(second));
             case 4:
