@@ -168,12 +168,19 @@ Result<std::unique_ptr<Probe>> start_probe(const Selection& selection) {
 
 Result<void> run_reproducer(const Selection& selection, const Environment& environment,
                             Reporter& reporter) {
-    if (environment.isolation == Isolation::host) {
+    if (environment.isolation == Isolation::host && selection.is_headline) {
         reporter.note(
             "the reproducer is left out: it takes nearly all ports, which needs a "
             "network namespace of its own",
             true);
         return {};
+    }
+    if (environment.isolation == Isolation::host) {
+        return std::unexpected(Error(Errc::permission_denied, "bench", "reproducer", 0,
+                                     "it takes nearly all ports, for which it needs a network "
+                                     "namespace of its own",
+                                     "run it as root, or allow user namespaces "
+                                     "(user.max_user_namespaces); bind and connect work without"));
     }
     ReproducerPlan plan = BERTH_TRY(plan_reproducer(selection, environment, reporter));
     restrict(plan, environment, reporter);

@@ -76,7 +76,11 @@ TimeUnit unit_for(std::span<const double> ns) {
 
 std::string duration_text(double ns, TimeUnit unit) {
     const UnitName& name = name_of(unit);
-    return fmt::format("{} {}", short_number(ns / name.ns), name.name);
+    const double number = ns / name.ns;
+    // Less than one of the column's unit: the second digit still tells two variants apart.
+    const bool is_small = number >= 0.0095 && number < 0.995;
+    return fmt::format("{} {}", is_small ? fmt::format("{:.2f}", number) : short_number(number),
+                       name.name);
 }
 
 std::string value_text(std::string_view key, const bench::Value& value) {

@@ -99,7 +99,7 @@ Errc code_of(int system_errno) noexcept {
 const char* usual_remedy(Errc code, int system_errno) noexcept {
     switch (code) {
         case Errc::ports_exhausted:
-            return "see 'berth ports', or widen net.ipv4.ip_local_port_range";
+            return "stop what holds them, or widen net.ipv4.ip_local_port_range";
         case Errc::descriptors_exhausted:
             return system_errno == ENFILE ? "raise fs.file-max"
                                           : "raise the limit of open files (ulimit -n)";

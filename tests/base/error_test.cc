@@ -23,7 +23,7 @@ TEST(Error, ExhaustionNamesRangeTopHolderAndRemedy) {
                            .top_holder_count = 27981});
     EXPECT_EQ(error.message(),
               "bind udp 0.0.0.0: all 28232 ports of 32768-60999 are taken (most by pid 812: 27981);"
-              " see 'berth ports', or widen net.ipv4.ip_local_port_range");
+              " stop what holds them, or widen net.ipv4.ip_local_port_range");
 }
 
 TEST(Error, ExhaustionByStrangersNamesNoPid) {
@@ -42,7 +42,7 @@ TEST(Error, ExhaustionOfOnePortReadsAsASentence) {
 TEST(Error, ExhaustionWithoutFiguresStillSaysWhatToDo) {
     const Error error(Errc::ports_exhausted, "take");
     EXPECT_EQ(error.message(),
-              "take: no local port is left; see 'berth ports', or widen "
+              "take: no local port is left; stop what holds them, or widen "
               "net.ipv4.ip_local_port_range");
 }
 

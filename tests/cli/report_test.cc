@@ -139,10 +139,10 @@ TEST(Report, TextIsATableOfOccupanciesAndAllocators) {
               "bind(0), TCP, IPv4 · 19,000 ports (32768–51767) · Linux 6.18 · 2 CPUs · "
               "median of 7, interleaved\n"
               "\n"
-              "   taken     kernel    berth    floor   kernel/berth\n"
-              "     0 %     1.4 µs   1.5 µs   1.2 µs            0.9\n"
-              "  99.9 %   1,757 µs   1.5 µs   1.2 µs          1,171\n"
-              "    full   7,604 µs   0.6 µs        –         12,673\n"
+              "   taken     kernel     berth    floor   kernel/berth\n"
+              "     0 %     1.4 µs    1.5 µs   1.2 µs            0.9\n"
+              "  99.9 %   1,757 µs    1.5 µs   1.2 µs          1,171\n"
+              "    full   7,604 µs   0.60 µs        –         12,673\n"
               "\n"
               "A sentence.\n");
 }
