@@ -95,12 +95,8 @@ std::string bind_sentence_for(const Rows& rows, const std::string& protocol,
 
 /// The part of its frames that the probe kept, in percent; more than all is noise.
 std::optional<double> kept_percent(const bench::Row& row) {
-    const auto before = number_in(row, "fps_before");
-    const auto during = number_in(row, "fps_during");
-    if (!before || !during || *before <= 0) {
-        return std::nullopt;
-    }
-    return std::min(std::round(*during / *before * 100.0), 100.0);
+    const auto kept = number_in(row, "fps_kept_percent");
+    return kept ? std::optional(std::min(std::round(*kept), 100.0)) : std::nullopt;
 }
 
 std::optional<double> rate_of(const bench::Row& row) {

@@ -26,7 +26,8 @@ Row harm_row(const char* allocator, double before, double during) {
         .variable("rate", 1'000.0)
         .variable("hold_percent", 60.0)
         .figure("fps_before", before)
-        .figure("fps_during", during);
+        .figure("fps_during", during)
+        .figure("fps_kept_percent", 100.0 * during / before);
     return row;
 }
 
