@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "src/base/assert.h"
 #include "src/base/random.h"
 
 #include <berth/socket.h>
@@ -14,6 +15,7 @@ namespace berth::bench {
 class PortWalk {
 public:
     PortWalk(PortRange range, internal::RandomStream& random) noexcept : range_(range) {
+        BERTH_ASSERT(range.is_valid());
         const std::uint32_t number = random.next();
         first_ = static_cast<std::uint16_t>(range.first + number % range.size());
         step_ = static_cast<std::uint16_t>(number | 1);

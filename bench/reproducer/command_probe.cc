@@ -26,8 +26,9 @@ constexpr std::size_t kMaxLine = 4'096;
 [[noreturn]] void become_command(const std::string& command, int output) {
     ::setpgid(0, 0);
     const int null = ::open("/dev/null", O_RDONLY);
-    ::dup2(null, STDIN_FILENO);
-    ::dup2(output, STDOUT_FILENO);
+    if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0) {
+        ::_exit(kNotStarted);
+    }
     std::signal(SIGINT, SIG_DFL);  // an ignored signal would stay ignored in the command
     ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     ::_exit(kNotStarted);

@@ -217,16 +217,18 @@ Result<void> Socket::reload_options() {
     return {};
 }
 
-Result<Address> Socket::local_address() const {
+Result<Address> internal::read_local_address(int fd) {
     sockaddr_storage storage{};
     socklen_t size = sizeof(storage);
     auto* address = reinterpret_cast<sockaddr*>(&storage);
-    if (internal::calls().getsockname(fd(), address, &size) != 0) {
+    if (internal::calls().getsockname(fd, address, &size) != 0) {
         const int reason = errno;
         return std::unexpected(
-            Error::from_errno(reason, "read", Subject("local address", fd()).view()));
+            Error::from_errno(reason, "read", Subject("local address", fd).view()));
     }
     return Address::from(address, size);
 }
+
+Result<Address> Socket::local_address() const { return internal::read_local_address(fd()); }
 
 }  // namespace berth

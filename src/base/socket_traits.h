@@ -22,4 +22,7 @@ struct SocketTraits {
 /// **Cost:** 6 or 7 system calls. **Errors:** invalid_argument when it is no UDP or TCP socket.
 Result<SocketTraits> read_socket_traits(int fd);
 
+/// The address that a socket has now. **Cost:** one system call.
+Result<Address> read_local_address(int fd);
+
 }  // namespace berth::internal

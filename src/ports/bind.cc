@@ -3,6 +3,7 @@
 #include "src/ports/lease_book.h"
 #include "src/ports/namespace_settings.h"
 #include "src/ports/reuse_options.h"
+#include "src/ports/scout.h"
 #include "src/ports/table_state.h"
 
 #include <array>
@@ -64,15 +65,9 @@ bool is_plain(const SocketOptions& options) noexcept {
 
 // The port is new to everybody, which only a bind without sharing can tell.
 Result<bool> is_used_by_somebody(const SocketTraits& socket, const Address& local) {
-    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
-    const int type = socket.protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
-    const Descriptor scout(calls().socket(domain, type | SOCK_CLOEXEC, 0));
+    const Descriptor scout = open_scout(socket, socket.protocol);
     if (!scout.is_open()) {
         return std::unexpected(Error::from_errno(errno, "open a second socket for", "sharing"));
-    }
-    const int v6_only = socket.options.v6_only ? 1 : 0;
-    if (socket.family == Family::ipv6) {
-        calls().setsockopt(scout.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
     }
     return bind_uninterrupted(scout.get(), local) != 0 && errno == EADDRINUSE;
 }

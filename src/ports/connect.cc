@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/kernel_constants.h"
 #include "src/base/system_calls.h"
 #include "src/ports/kernel_view.h"
+#include "src/ports/scout.h"
 #include "src/ports/table_state.h"
 
 #include <poll.h>
@@ -18,24 +18,6 @@ constexpr unsigned kRefusalLimit = 8;
 
 // At most this part of the time goes into asking the kernel about a full destination.
 constexpr std::uint64_t kRecheckShare = 20;
-
-Result<Address> local_address_of(int fd) {
-    sockaddr_storage storage{};
-    socklen_t size = sizeof storage;
-    auto* address = reinterpret_cast<sockaddr*>(&storage);
-    if (calls().getsockname(fd, address, &size) != 0) {
-        return std::unexpected(Error::from_errno(errno, "read local address", "socket"));
-    }
-    return Address::from(address, size);
-}
-
-// Narrows the socket's range; {0, 0} is none. 0 or an errno.
-int set_range(int fd, PortRange range) noexcept {
-    const std::uint32_t bounds = static_cast<std::uint32_t>(range.last) << 16 | range.first;
-    return calls().setsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &bounds, sizeof bounds) == 0
-               ? 0
-               : errno;
-}
 
 // An interrupted connect() goes on in the kernel: waits for its end and returns its errno.
 int await_connection(int fd) noexcept {
@@ -54,6 +36,12 @@ int connect_uninterrupted(int fd, const Address& remote) noexcept {
         return 0;
     }
     return errno == EINTR ? await_connection(fd) : errno;
+}
+
+// The socket is as it was before connect(), without a port.
+void disconnect(int fd) noexcept {
+    const sockaddr nowhere{AF_UNSPEC, {}};
+    calls().connect(fd, &nowhere, sizeof nowhere);
 }
 
 Error connect_error(int reason, const Address& remote) {
@@ -95,8 +83,7 @@ std::vector<PortRange> unpromised_runs(const TableCore& core, const Footprint& f
 // Why a connect() found no port: because none is left, or because there is no source address.
 // Connecting a UDP socket asks for the route alone.
 int route_error(const SocketTraits& socket, const Address& remote) noexcept {
-    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
-    const Descriptor scout(calls().socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const Descriptor scout = open_scout(socket, Protocol::udp);
     if (scout.is_open() && calls().connect(scout.get(), remote.data(), remote.size()) != 0) {
         return errno == EADDRNOTAVAIL || errno == ENETUNREACH ? errno : 0;
     }
@@ -111,7 +98,7 @@ Result<Port> TableState::connect(const SocketTraits& socket, const Address& remo
         return std::unexpected(Error(Errc::invalid_argument, "connect", remote.to_string(), 0,
                                      "it has no port", "give a port from 1 to 65535"));
     }
-    const Address local = BERTH_TRY(local_address_of(socket.fd));
+    const Address local = BERTH_TRY(read_local_address(socket.fd));
     if (local.port() != 0) {
         return connect_bound(socket, local, remote);
     }
@@ -231,14 +218,14 @@ Result<TableState::Outcome> TableState::connect_from(const Attempt& attempt, std
     if (core_.is_promised(attempt.footprint.checks, port)) {
         return Outcome::promised;
     }
-    if (const int reason = set_range(fd, {port, port}); reason == ENOPROTOOPT) {
+    if (const int reason = set_port_range(fd, {port, port}); reason == ENOPROTOOPT) {
         lacks_port_range_option_.store(true, std::memory_order_relaxed);
         return Outcome::unsupported;
     } else if (reason != 0) {
         return std::unexpected(Error::from_errno(reason, "set", "IP_LOCAL_PORT_RANGE"));
     }
     const int reason = connect_uninterrupted(fd, attempt.remote);
-    set_range(fd, attempt.socket.options.local_port_range);
+    set_port_range(fd, attempt.socket.options.local_port_range);
     switch (reason) {
         case 0:
             return Outcome::done;
@@ -254,7 +241,7 @@ Result<TableState::Outcome> TableState::connect_from(const Attempt& attempt, std
 Port TableState::make_connection(const Attempt& attempt, Destination* destination,
                                  std::uint16_t port, bool is_connecting) {
     // The kernel ignores a range outside the namespace's, which may have changed meanwhile.
-    const auto local = local_address_of(attempt.socket.fd);
+    const auto local = read_local_address(attempt.socket.fd);
     if (local && local->port() != port) {
         const Family family = attempt.remote.unmapped().family();
         core_.remove_connection(family, port);
@@ -302,38 +289,53 @@ Result<std::optional<Port>> TableState::refresh_and_retry(Attempt& attempt,
     return try_destination_ports(attempt, &destination);
 }
 
-Result<Port> TableState::connect_by_kernel(Attempt& attempt, Destination* destination) {
+// Lets the kernel choose a port that nobody has without a socket. 0 or an errno.
+int TableState::connect_unpromised(const Attempt& attempt) {
     const int fd = attempt.socket.fd;
-    const PortRange users = attempt.socket.options.local_port_range;
     const PortRange whole = attempt.ask.range.is_valid() ? attempt.ask.range : core_.range();
     int reason = EADDRNOTAVAIL;
     for (const PortRange run : unpromised_runs(core_, attempt.footprint, whole)) {
-        set_range(fd, run);
+        set_port_range(fd, run);
         reason = connect_uninterrupted(fd, attempt.remote);
         if (reason != EADDRNOTAVAIL) break;
     }
-    set_range(fd, users);
-    if (reason == EADDRNOTAVAIL) {
-        if (const int route = route_error(attempt.socket, attempt.remote); route != 0) {
-            return std::unexpected(connect_error(route, attempt.remote));
+    set_port_range(fd, attempt.socket.options.local_port_range);
+    return reason;
+}
+
+Result<Port> TableState::connect_by_kernel(Attempt& attempt, Destination* destination) {
+    constexpr unsigned kAttemptLimit = 4;
+    const int fd = attempt.socket.fd;
+    const Family family = attempt.remote.unmapped().family();
+    for (unsigned i = 0; i < kAttemptLimit; ++i) {
+        const int reason = connect_unpromised(attempt);
+        if (reason == EADDRNOTAVAIL) {
+            if (const int route = route_error(attempt.socket, attempt.remote); route != 0) {
+                return std::unexpected(connect_error(route, attempt.remote));
+            }
+            note_exhaustion(attempt.footprint);
+            break;
         }
-        note_exhaustion(attempt.footprint);
-        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
+        if (reason != 0 && reason != EINPROGRESS) {
+            return std::unexpected(connect_error(reason, attempt.remote));
+        }
+        const Address local = BERTH_TRY(read_local_address(fd));
+        if (local.unmapped() == attempt.remote.unmapped()) {
+            // The only port left is the destination's own: the socket is connected to itself.
+            disconnect(fd);
+            break;
+        }
+        core_.add_connection(family, local.port());
+        // Claimed, so now looked, as in connect_from().
+        if (!core_.is_promised(attempt.footprint.checks, local.port())) {
+            core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
+            return make_connection(attempt, adopt(destination, local.port()), local.port(),
+                                   reason == EINPROGRESS);
+        }
+        core_.remove_connection(family, local.port());
+        disconnect(fd);
     }
-    if (reason != 0 && reason != EINPROGRESS) {
-        return std::unexpected(connect_error(reason, attempt.remote));
-    }
-    const Address local = BERTH_TRY(local_address_of(fd));
-    if (local.unmapped() == attempt.remote.unmapped()) {
-        // The only port left is the destination's own: the socket is connected to itself.
-        const sockaddr nowhere{AF_UNSPEC, {}};
-        calls().connect(fd, &nowhere, sizeof nowhere);
-        return std::unexpected(exhausted("connect", attempt.remote.to_string()));
-    }
-    core_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);
-    core_.add_connection(attempt.remote.unmapped().family(), local.port());
-    return make_connection(attempt, adopt(destination, local.port()), local.port(),
-                           reason == EINPROGRESS);
+    return std::unexpected(exhausted("connect", attempt.remote.to_string()));
 }
 
 }  // namespace berth::internal

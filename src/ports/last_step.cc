@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/kernel_constants.h"
 #include "src/base/system_calls.h"
+#include "src/ports/scout.h"
 #include "src/ports/table_state.h"
 #include "src/ports/taken_ports.h"
 
 #include <berth/descriptor.h>
 
-#include <net/if.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <unordered_map>
 
 namespace berth::internal {
@@ -26,35 +23,6 @@ bool pass_once(std::atomic<std::uint64_t>& next_ms, std::uint64_t interval_ms) n
     const std::uint64_t now = coarse_now_ms();
     std::uint64_t next = next_ms.load(std::memory_order_relaxed);
     return now >= next && next_ms.compare_exchange_strong(next, now + interval_ms);
-}
-
-// A second socket that the kernel treats as it treats the first. `is_namespace_range`: the range is
-// the one that the kernel uses anyway.
-Descriptor make_scout(const SocketTraits& socket, PortRange range, bool is_namespace_range) {
-    const int domain = socket.family == Family::ipv4 ? AF_INET : AF_INET6;
-    const int type = socket.protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
-    Descriptor scout(calls().socket(domain, type | SOCK_CLOEXEC, 0));
-    if (!scout.is_open()) {
-        return scout;
-    }
-    const int v6_only = socket.options.v6_only ? 1 : 0;
-    if (socket.family == Family::ipv6) {
-        calls().setsockopt(scout.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
-    }
-    std::array<char, IF_NAMESIZE> device{};
-    socklen_t size = device.size();
-    if (calls().getsockopt(socket.fd, SOL_SOCKET, SO_BINDTODEVICE, device.data(), &size) == 0 &&
-        size > 0) {
-        calls().setsockopt(scout.get(), SOL_SOCKET, SO_BINDTODEVICE, device.data(), size);
-    }
-    const std::uint32_t bounds = static_cast<std::uint32_t>(range.last) << 16 | range.first;
-    if (calls().setsockopt(scout.get(), IPPROTO_IP, IP_LOCAL_PORT_RANGE, &bounds, sizeof bounds) !=
-            0 &&
-        !is_namespace_range) {
-        // Before 6.3 the kernel would choose from the namespace's range, not from the table's.
-        scout.reset();
-    }
-    return scout;
 }
 
 }  // namespace
@@ -113,16 +81,15 @@ MaybePort TableState::ask_kernel_for_port(const Attempt& attempt) {
         !attempt.ask.range.is_valid() && core_.header().constants.explicit_first == 0;
     std::array<Descriptor, kQuestionLimit> scouts;  // held, so that each answer is another port
     for (Descriptor& scout : scouts) {
-        scout = make_scout(attempt.socket, range, is_namespace_range);
-        sockaddr_storage storage{};
-        socklen_t size = sizeof storage;
-        auto* address = reinterpret_cast<sockaddr*>(&storage);
+        scout = open_scout(attempt.socket, protocol_);
+        // Before 6.3 the kernel would choose from the namespace's range, not from the table's.
+        const bool is_right = set_port_range(scout.get(), range) == 0 || is_namespace_range;
         const Address any_port = attempt.local.with_port(0);
-        if (!scout.is_open() || calls().bind(scout.get(), any_port.data(), any_port.size()) != 0 ||
-            calls().getsockname(scout.get(), address, &size) != 0) {
+        if (!scout.is_open() || !is_right ||
+            calls().bind(scout.get(), any_port.data(), any_port.size()) != 0) {
             return {};
         }
-        const auto chosen = Address::from(address, size);
+        const auto chosen = read_local_address(scout.get());
         if (!chosen || !range.contains(chosen->port())) {
             return {};  // The kernel ignores a range outside the namespace's.
         }

@@ -109,6 +109,7 @@ private:
     Result<std::optional<Port>> try_destination_ports(Attempt& attempt, Destination* destination);
     Result<Outcome> connect_from(const Attempt& attempt, std::uint16_t port);
     Result<std::optional<Port>> refresh_and_retry(Attempt& attempt, Destination& destination);
+    int connect_unpromised(const Attempt& attempt);
     Result<Port> connect_by_kernel(Attempt& attempt, Destination* destination);
     Port make_connection(const Attempt& attempt, Destination* destination, std::uint16_t port,
                          bool is_connecting);
