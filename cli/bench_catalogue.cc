@@ -12,7 +12,7 @@
 namespace berth::cli {
 
 const std::vector<BenchEntry>& bench_catalogue() {
-    static const std::vector<BenchEntry> kEntries = {
+    static const std::vector<BenchEntry> entries = {
         {"bind",
          "One bind() to a fresh port, while more and more ports are taken",
          bench::run_bind,
@@ -50,7 +50,7 @@ const std::vector<BenchEntry>& bench_catalogue() {
          {},
          "2 minutes"},
     };
-    return kEntries;
+    return entries;
 }
 
 const BenchEntry* find_bench(std::string_view name) {

@@ -9,8 +9,6 @@
 namespace berth::cli {
 namespace {
 
-using bench::Selection;
-
 template <class T>
 struct Named {
     std::string_view name;

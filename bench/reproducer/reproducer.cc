@@ -72,7 +72,7 @@ void add_frame_figures(Row& row, const Rounds& rounds) {
 
 void add_bind_figures(Row& row, const Scenario& scenario, const Rounds& rounds) {
     const auto figure = [&](const char* name, auto value) {
-        row.figure(name, scenario.is_spin() ? Value() : Value(value));
+        row.figure(name, scenario.is_spin() ? Value() : Value(std::move(value)));
     };
     const auto middle = [&](auto member) {
         return median_of(rounds, [member](const Measurement& round) {

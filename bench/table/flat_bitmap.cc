@@ -43,7 +43,7 @@ CountWords choose_counter() noexcept {
     return count_portable;
 }
 
-const CountWords count_free = choose_counter();
+const CountWords kCountFree = choose_counter();
 
 }  // namespace
 
@@ -72,7 +72,7 @@ std::uint32_t FlatBitmap::count_blocks() noexcept {
     for (std::uint32_t block = 0; block < blocks; ++block) {
         const std::uint32_t begin = block * kBlockWords;
         const std::uint32_t end = std::min(begin + kBlockWords, free_.word_count());
-        const std::uint32_t in_block = count_free(free_, begin, end);
+        const std::uint32_t in_block = kCountFree(free_, begin, end);
         counts()[block] = static_cast<std::uint16_t>(in_block);
         total += in_block;
     }
