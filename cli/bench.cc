@@ -48,7 +48,7 @@ std::unique_ptr<ReportWriter> make_writer(Format format, std::ostream& out, Host
         case Format::csv:
             return make_csv_writer(out, std::move(host));
         case Format::ndjson:
-            return make_ndjson_writer(out, std::move(host));
+            return make_ndjson_writer(out, host);
         case Format::text:
             break;
     }

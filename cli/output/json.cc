@@ -87,7 +87,7 @@ public:
     }
 
 private:
-    void write(const Json& object) { out_ << object.dump() << std::endl; }
+    void write(const Json& object) { (out_ << object.dump() << '\n').flush(); }
 
     std::ostream& out_;
 };
@@ -98,7 +98,7 @@ std::unique_ptr<ReportWriter> make_json_writer(std::ostream& out, HostFacts host
     return std::make_unique<JsonWriter>(out, std::move(host));
 }
 
-std::unique_ptr<ReportWriter> make_ndjson_writer(std::ostream& out, HostFacts host) {
+std::unique_ptr<ReportWriter> make_ndjson_writer(std::ostream& out, const HostFacts& host) {
     return std::make_unique<NdjsonWriter>(out, host);
 }
 

@@ -85,7 +85,7 @@ Section pivot_section(const std::vector<bench::Row>& rows, const HostFacts& host
     std::vector<std::string> headings = {"taken"};
     headings.insert(headings.end(), allocators.begin(), allocators.end());
     if (has_ratio) {
-        headings.push_back("kernel/berth");
+        headings.emplace_back("kernel/berth");
     }
     Grid grid(std::move(headings));
     const TimeUnit unit = table_unit(rows);

@@ -53,6 +53,6 @@ std::unique_ptr<ReportWriter> make_text_writer(std::ostream& out, const Terminal
 std::unique_ptr<ReportWriter> make_json_writer(std::ostream& out, HostFacts host);
 std::unique_ptr<ReportWriter> make_csv_writer(std::ostream& out, HostFacts host);
 /// One JSON object a line, each as soon as it is known: the host's first, the summary's last.
-std::unique_ptr<ReportWriter> make_ndjson_writer(std::ostream& out, HostFacts host);
+std::unique_ptr<ReportWriter> make_ndjson_writer(std::ostream& out, const HostFacts& host);
 
 }  // namespace berth::cli

@@ -38,10 +38,26 @@ int connect_uninterrupted(int fd, const Address& remote) noexcept {
     return errno == EINTR ? await_connection(fd) : errno;
 }
 
-// The socket is as it was before connect(), without a port.
+// The socket has no port any more.
 void disconnect(int fd) noexcept {
     const sockaddr nowhere{AF_UNSPEC, {}};
     calls().connect(fd, &nowhere, sizeof nowhere);
+}
+
+// After a TCP connection has failed, getsockname() goes on naming the port that the socket no
+// longer has, and the kernel's next connect() chooses another. A socket that has a port refuses to
+// be bound; of one that has none this takes the name off.
+bool has_only_the_name_of_a_port(const SocketTraits& socket, const Address& local) noexcept {
+    const int on = 1;
+    if (socket.protocol != Protocol::tcp ||
+        calls().setsockopt(socket.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) != 0) {
+        return false;
+    }
+    const Address without_port = local.with_port(0);
+    const bool has_none = calls().bind(socket.fd, without_port.data(), without_port.size()) == 0;
+    const int users = socket.options.bind_address_no_port ? 1 : 0;
+    calls().setsockopt(socket.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &users, sizeof users);
+    return has_none;
 }
 
 Error connect_error(int reason, const Address& remote) {
@@ -99,13 +115,13 @@ Result<Port> TableState::connect(const SocketTraits& socket, const Address& remo
                                      "it has no port", "give a port from 1 to 65535"));
     }
     const Address local = BERTH_TRY(read_local_address(socket.fd));
-    if (local.port() != 0) {
+    if (local.port() != 0 && !has_only_the_name_of_a_port(socket, local)) {
         return connect_bound(socket, local, remote);
     }
     if (protocol_ == Protocol::udp || lacks_port_range_option_.load(std::memory_order_relaxed)) {
         return bind_and_connect(socket, local, remote);
     }
-    Attempt attempt = make_attempt(socket, local);
+    Attempt attempt = make_attempt(socket, local.with_port(0));
     attempt.remote = remote;
     attempt.footprint = footprint_of_connection(remote.unmapped().family());
     attempt.ask.excluded = remote.port();

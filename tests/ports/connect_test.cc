@@ -439,10 +439,12 @@ void make_room_with_the_third_signal(int /*signal*/) {
     if (++signal_count < 3) {
         return;
     }
+    const int saved_errno = errno;
     const int accepted = ::accept(full_listener, nullptr, nullptr);
     if (accepted >= 0) {
         ::close(accepted);
     }
+    errno = saved_errno;
 }
 
 void send_signals_every(std::chrono::microseconds period) {
