@@ -15,7 +15,7 @@ target_compile_options(berth_flags INTERFACE
     -Wold-style-cast -Woverloaded-virtual -Wcast-align)
 # gcc 12 warns about "literal" + std::string at -O3 (gcc bug 105651, mended in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(berth_flags INTERFACE -Wno-restrict)
+    target_compile_options(berth_flags INTERFACE -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(BERTH_WARNINGS_AS_ERRORS)
     target_compile_options(berth_flags INTERFACE -Werror)

@@ -99,7 +99,10 @@ public:
     }
     /// Lets go without giving back: the port stays taken while its socket, or for a port that was
     /// only taken, this process lives.
-    std::uint16_t detach() noexcept { return std::exchange(number_, std::uint16_t{0}); }
+    std::uint16_t detach() noexcept {
+        if (destination_ != nullptr && number_ != 0) let_destination_go();
+        return std::exchange(number_, std::uint16_t{0});
+    }
 
 private:
     friend class internal::TableState;
@@ -115,6 +118,7 @@ private:
           number_(number) {}
 
     void give_back() noexcept;
+    void let_destination_go() noexcept;
     void take_over(Port& other) noexcept {
         table_ = other.table_;
         destination_ = other.destination_;

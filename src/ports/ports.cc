@@ -41,6 +41,8 @@ Result<internal::TableSetup> check(Protocol protocol, const TableOptions& option
 
 void Port::give_back() noexcept { table_->release(*this); }
 
+void Port::let_destination_go() noexcept { destination_->unpin(); }
+
 PortTable::PortTable(std::unique_ptr<internal::TableState> state) noexcept
     : state_(std::move(state)) {}
 PortTable::PortTable(PortTable&&) noexcept = default;

@@ -117,12 +117,16 @@ private:
     MaybePort draw_until_rests_are_used(const Footprint& footprint, RestSearch search,
                                         DrawOnce draw_once) noexcept {
         MaybePort port = draw_once();
+        unsigned vain_count = 0;
         for (unsigned round = 0; !port && round <= kRoundLimit; ++round) {
             const std::uint32_t seen = pour_count(footprint);
             const bool has_freed = free_resting(footprint, search);
             port = draw_once();
-            // What was resting and has not been found has been freed by another in between.
-            if (!port && !has_freed && pour_count(footprint) == seen) break;
+            // What was resting and has not been found has been freed by another in between; and one
+            // that came to rest behind the search is found by the next.
+            const bool is_vain = !has_freed && pour_count(footprint) == seen;
+            vain_count = is_vain ? vain_count + 1 : 0;
+            if (vain_count == 2) break;
         }
         return port;
     }

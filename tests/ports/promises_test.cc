@@ -162,7 +162,51 @@ TEST(Promise, ConnectionNeverGetsAPortThatIsLeasedOrTakenAtTheSameMoment) {
     });
 }
 
-// In a lease that `table` grants while the kernel is asked for a connection for the `nth` time.
+bool is_connected(const Socket& socket) {
+    sockaddr_storage storage{};
+    socklen_t size = sizeof storage;
+    return ::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&storage), &size) == 0;
+}
+
+std::unique_ptr<TableState> new_state(Protocol protocol, PortRange range) {
+    auto memory = TableMemory::create_private({protocol, 0, range, false});
+    EXPECT_TRUE(succeeded(memory));
+    auto state = TableState::make(std::move(*memory), {});
+    EXPECT_TRUE(succeeded(state));
+    return std::move(*state);
+}
+
+// What a connect() sees when the promise is given between its look at the free ports and its claim:
+// their bits are still set.
+TEST(Promise, ConnectionLooksAgainAfterItsClaim) {
+    in_network_namespace({.range = {40000, 40003}}, [] {
+        const Address remote = address("127.0.0.1:20000");
+        const Descriptor server = listener(remote);
+        for (const bool is_leased : {true, false}) {
+            const auto table = new_state(Protocol::tcp, {40000, 40003});
+            std::vector<Port> taken;
+            for (unsigned i = 0; i < 4 && !is_leased; ++i) {
+                auto port = table->take(TakeFamily::both);
+                ASSERT_TRUE(succeeded(port));
+                taken.push_back(std::move(*port));
+            }
+            if (is_leased) {
+                ASSERT_TRUE(succeeded(table->lease({.count = 4})));
+            }
+            for (std::uint16_t port = 40000; port <= 40003; ++port) {
+                table->core().space(kWildcardSpace).free.release(port);
+                table->core().space(kWildcardSpace + 1).free.release(port);
+            }
+            const Socket socket = new_socket(Protocol::tcp, Family::ipv4);
+            EXPECT_TRUE(failed_with(table->connect(SocketTraits::of(socket), remote),
+                                    Errc::ports_exhausted));
+            EXPECT_FALSE(is_connected(socket));
+        }
+    });
+}
+
+// The lease of `count` ports that `table` grants while the kernel is asked for a connection for the
+// `nth` time.
 Result<Lease> lease_during_connect(PortTable& table, std::uint32_t count, unsigned nth,
                                    const std::function<void()>& connect) {
     Result<Lease> lease = Lease{};
@@ -175,12 +219,6 @@ Result<Lease> lease_during_connect(PortTable& table, std::uint32_t count, unsign
     connect();
     EXPECT_GE(asked, nth) << "the kernel was not asked to choose";
     return lease;
-}
-
-bool is_connected(const Socket& socket) {
-    sockaddr_storage storage{};
-    socklen_t size = sizeof storage;
-    return ::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&storage), &size) == 0;
 }
 
 TEST(Promise, PortThatTheKernelChoosesIsNotOneThatWasLeasedMeanwhile) {
@@ -274,17 +312,9 @@ TEST_F(EarlyList, PortThatWasOnlyTakenIsNeverMissed) {
     });
 }
 
-std::unique_ptr<TableState> new_state(PortRange range) {
-    auto memory = TableMemory::create_private({Protocol::udp, 0, range, false});
-    EXPECT_TRUE(succeeded(memory));
-    auto state = TableState::make(std::move(*memory), {});
-    EXPECT_TRUE(succeeded(state));
-    return std::move(*state);
-}
-
 TEST(StalePort, DoesNotGiveAwayWhatAnotherSocketOfTheProcessHasGotSince) {
     in_network_namespace({.range = {40000, 40000}}, [] {
-        const auto table = new_state({40000, 40000});
+        const auto table = new_state(Protocol::udp, {40000, 40000});
         const Address any = Address::any(Family::ipv4);
         Socket first = new_socket(Protocol::udp, Family::ipv4);
         auto stale = table->bind(SocketTraits::of(first), any, {});
