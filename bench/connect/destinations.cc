@@ -62,8 +62,8 @@ void accept_all(int epoll, int listener) {
     const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
     std::array<epoll_event, 256> events;
     for (;;) {
-        const int count = ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()),
-                                       kAcceptIntervalMs);
+        const int count =
+            ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()), kAcceptIntervalMs);
         for (int i = 0; i < count; ++i) {
             ::close(events[static_cast<std::size_t>(i)].data.fd);
         }

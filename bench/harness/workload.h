@@ -32,10 +32,10 @@ struct Selection {
     std::optional<double> rate;          // binds per second in all
     std::optional<double> hold_percent;  // of the range, held by the holder
     std::optional<double> seconds;
-    std::string probe_command;           // empty: berth's own probe
-    std::optional<unsigned> repeats;     // rounds, interleaved
-    std::uint64_t seed = 0;              // of orders and shuffles, never of ports
-    bool is_headline = false;            // the short form that `berth bench` alone runs
+    std::string probe_command;        // empty: berth's own probe
+    std::optional<unsigned> repeats;  // rounds, interleaved
+    std::uint64_t seed = 0;           // of orders and shuffles, never of ports
+    bool is_headline = false;         // the short form that `berth bench` alone runs
 };
 
 /// Where the benchmark runs, decided once before any workload.
@@ -47,10 +47,10 @@ enum class Isolation : std::uint8_t {
 
 struct Environment {
     Isolation isolation = Isolation::network_namespace;
-    PortRange range;              // ip_local_port_range in force where the workload runs
+    PortRange range;                // ip_local_port_range in force where the workload runs
     unsigned descriptor_limit = 0;  // RLIMIT_NOFILE in force
     bool has_ipv6 = false;
-    std::string note;             // why the isolation is less than asked, empty otherwise
+    std::string note;  // why the isolation is less than asked, empty otherwise
 };
 
 /// Receives rows as they are ready. Called from one thread.

@@ -92,7 +92,8 @@ TEST(NamespaceSettings, CanBeReadWithoutPrivileges) {
 TEST(NamespaceSettings, LongestListOfReservedPortsIsReadWhole) {
     std::string every_second = "1";
     for (int port = 3; port <= 65535; port += 2) {
-        every_second += "," + std::to_string(port);
+        every_second += ',';
+        every_second += std::to_string(port);
     }
     in_network_namespace({.reserved = every_second}, [] {
         const auto settings = read_namespace_settings();
