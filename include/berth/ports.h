@@ -228,7 +228,7 @@ public:
 
     /// Connects `socket` to `remote` from a port of the table. TCP: a port that is unused for this
     /// destination, so that one port serves many destinations; UDP: a port of its own. A blocking
-    /// socket waits for the answer. Never connects a socket to itself.
+    /// socket waits for the answer. Never chooses the port that would connect a socket to itself.
     /// **Errors:** ports_exhausted, refused, unreachable, timed_out, address_not_available,
     /// invalid_argument. A UDP socket stays bound after an error. **Cost:** connect() and for TCP
     /// two setsockopt() and two getsockname(), for UDP bind() and getsockname().
@@ -253,8 +253,8 @@ public:
     /// Call it every few seconds where other programs use the same range; berth itself does when
     /// the table is exhausted. **Cost:** about 1 ms per 2,000 sockets.
     Result<ReconcileReport> reconcile();
-    /// Takes ports back from dead holders and expired leases only. **Cost:** below 1 ms.
-    /// Returns how many.
+    /// Takes ports back from dead holders and expired leases only; a dead holder's socket that lives
+    /// on in another process is noticed by reconcile(). **Cost:** below 1 ms. Returns how many.
     std::uint32_t sweep();
 
     TableStatistics statistics() const;
