@@ -253,8 +253,9 @@ public:
     /// Call it every few seconds where other programs use the same range; berth itself does when
     /// the table is exhausted. **Cost:** about 1 ms per 2,000 sockets.
     Result<ReconcileReport> reconcile();
-    /// Takes ports back from dead holders and expired leases only; a dead holder's socket that lives
-    /// on in another process is noticed by reconcile(). **Cost:** below 1 ms. Returns how many.
+    /// Takes ports back from dead holders and expired leases only; a dead holder's socket that
+    /// lives on in another process is noticed by reconcile(). **Cost:** below 1 ms. Returns how
+    /// many.
     std::uint32_t sweep();
 
     TableStatistics statistics() const;
