@@ -28,6 +28,12 @@ unsigned gather(const Candidates& candidates, Words& words) noexcept {
 
 MaybePort draw_among(const Candidates& candidates, const Words& words, unsigned count,
                      RandomStream& random) noexcept {
+    // Telling that there is none costs a third of counting them, and a full table asks often.
+    std::uint64_t any = 0;
+    for (unsigned i = 0; i < count; ++i) any |= words[i];
+    if (any == 0) {
+        return {};
+    }
     const std::uint32_t total = count_bits(words.data(), count);
     if (total == 0) {
         return {};
