@@ -7,7 +7,6 @@
 #include "src/ports/table_state.h"
 
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 
