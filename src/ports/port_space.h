@@ -105,10 +105,6 @@ public:
                                    [&](std::uint16_t port) { rescue(port, rule.allowed); });
     }
 
-    bool is_taken(std::uint16_t port) const noexcept {
-        return !free.is_free(port) && !resting.is_resting(port);
-    }
-
     void make_free(std::uint16_t port, const AllowedPorts& allowed) noexcept {
         if (test(allowed.bits, port)) {
             free.release(port);

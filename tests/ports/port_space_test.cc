@@ -24,7 +24,8 @@ protected:
 TEST_F(PortSpaceTest, ClaimedPortHasItsOwner) {
     EXPECT_TRUE(space_.claim(40000, first_));
     EXPECT_EQ(space_.owner(40000), first_);
-    EXPECT_TRUE(space_.is_taken(40000));
+    EXPECT_FALSE(space_.free.is_free(40000));
+    EXPECT_FALSE(space_.resting.is_resting(40000));
     EXPECT_FALSE(space_.claim(40000, second_));
     EXPECT_EQ(space_.owner(40000), first_);
 }
