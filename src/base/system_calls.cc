@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/system_calls.h"
 
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace berth::internal {
 
 constinit const SystemCalls kKernelCalls = {
@@ -12,6 +18,25 @@ constinit const SystemCalls kKernelCalls = {
     .setsockopt = ::setsockopt,
     .sendto = ::sendto,
     .recv = ::recv,
+    .listen = ::listen,
+    .accept4 = ::accept4,
+    .shutdown = ::shutdown,
+    .close = ::close,
+    .getpeername = ::getpeername,
+    .send = ::send,
+    .recvmsg = ::recvmsg,
+    .sendmsg = ::sendmsg,
+    .recvmmsg = ::recvmmsg,
+    .sendmmsg = ::sendmmsg,
+    .preadv2 = ::preadv2,
+    .pwritev2 = ::pwritev2,
+    .splice = ::splice,
+    .sendfile = ::sendfile,
+    .ppoll = ::ppoll,
+    .pselect = ::pselect,
+    .epoll_ctl = ::epoll_ctl,
+    .epoll_pwait2 = ::epoll_pwait2,
+    .clock_gettime = ::clock_gettime,
 };
 
 const SystemCalls& kernel_calls() noexcept { return kKernelCalls; }

@@ -205,16 +205,19 @@ ssize_t faulty_recv(int fd, void* data, size_t size, int flags) {
     return active_state.load()->receive(fd, data, size, flags);
 }
 
-constexpr internal::SystemCalls kFaultyCalls = {
-    .socket = faulty_socket,
-    .bind = faulty_bind,
-    .connect = faulty_connect,
-    .getsockname = faulty_getsockname,
-    .getsockopt = faulty_getsockopt,
-    .setsockopt = faulty_setsockopt,
-    .sendto = faulty_sendto,
-    .recv = faulty_recv,
-};
+// The calls without a stand-in here are the kernel's own.
+const internal::SystemCalls kFaultyCalls = [] {
+    internal::SystemCalls calls = kernel_calls();
+    calls.socket = faulty_socket;
+    calls.bind = faulty_bind;
+    calls.connect = faulty_connect;
+    calls.getsockname = faulty_getsockname;
+    calls.getsockopt = faulty_getsockopt;
+    calls.setsockopt = faulty_setsockopt;
+    calls.sendto = faulty_sendto;
+    calls.recv = faulty_recv;
+    return calls;
+}();
 
 }  // namespace
 
