@@ -33,9 +33,18 @@ enum class Errc : std::uint8_t {
     table_damaged,          ///< The file is not a port table, or its header is broken.
     descriptors_exhausted,  ///< EMFILE or ENFILE.
     out_of_memory,          ///< ENOMEM or ENOBUFS.
-    refused,                ///< ECONNREFUSED or ECONNRESET.
+    refused,                ///< ECONNREFUSED: nobody listens there.
+    reset,                  ///< ECONNRESET: the peer has broken the connection off.
+    closed,                 ///< EPIPE, ENOTCONN, ESHUTDOWN: this side can send or receive no more.
+    truncated,              ///< The stream ended in the middle of something.
+    too_long,               ///< EMSGSIZE: a datagram that does not fit.
     unreachable,            ///< ENETUNREACH or EHOSTUNREACH.
-    timed_out,              ///< ETIMEDOUT.
+    timed_out,              ///< ETIMEDOUT, or a deadline has passed.
+    cancelled,              ///< Ended early, on request.
+    name_not_found,         ///< No such name, or one without an address of the family asked for.
+    name_server_failed,     ///< The name could not be looked up; it may exist.
+    tls_failed,             ///< A broken or refused handshake, or a damaged record.
+    certificate_rejected,   ///< The peer's certificate is not accepted; the message says why.
     interrupted,            ///< Given up after repeated interruption.
     system,                 ///< Any other errno, kept in system_errno().
 };

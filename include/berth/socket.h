@@ -39,9 +39,9 @@ struct SocketOptions {
 class BERTH_API Socket {
 public:
     Socket() noexcept = default;
-    /// A new blocking socket with close-on-exec.
+    /// A new socket with close-on-exec, blocking unless told otherwise.
     /// **Errors:** descriptors_exhausted, unsupported (IPv6 is switched off), system.
-    static Result<Socket> open(Protocol protocol, Family family);
+    static Result<Socket> open(Protocol protocol, Family family, bool is_nonblocking = false);
     /// Takes ownership of a UDP or TCP socket made elsewhere and reads its options.
     /// **Cost:** 7 system calls. **Errors:** invalid_argument when it is no such socket.
     static Result<Socket> adopt(Descriptor socket);

@@ -43,10 +43,28 @@ CodeText text_of(Errc code) noexcept {
             return {"out_of_memory", "out of memory"};
         case Errc::refused:
             return {"refused", "connection refused"};
+        case Errc::reset:
+            return {"reset", "connection reset by the peer"};
+        case Errc::closed:
+            return {"closed", "the connection is closed"};
+        case Errc::truncated:
+            return {"truncated", "the stream ended too early"};
+        case Errc::too_long:
+            return {"too_long", "the datagram is too long"};
         case Errc::unreachable:
             return {"unreachable", "no route to the destination"};
         case Errc::timed_out:
             return {"timed_out", "timed out"};
+        case Errc::cancelled:
+            return {"cancelled", "cancelled"};
+        case Errc::name_not_found:
+            return {"name_not_found", "the name is not known"};
+        case Errc::name_server_failed:
+            return {"name_server_failed", "the name server did not answer"};
+        case Errc::tls_failed:
+            return {"tls_failed", "TLS failed"};
+        case Errc::certificate_rejected:
+            return {"certificate_rejected", "the certificate is not accepted"};
         case Errc::interrupted:
             return {"interrupted", "interrupted"};
         case Errc::system:
@@ -81,8 +99,18 @@ Errc code_of(int system_errno) noexcept {
         case ENOBUFS:
             return Errc::out_of_memory;
         case ECONNREFUSED:
-        case ECONNRESET:
             return Errc::refused;
+        case ECONNRESET:
+        case ECONNABORTED:
+            return Errc::reset;
+        case EPIPE:
+        case ENOTCONN:
+        case ESHUTDOWN:
+            return Errc::closed;
+        case EMSGSIZE:
+            return Errc::too_long;
+        case ECANCELED:
+            return Errc::cancelled;
         case ENETUNREACH:
         case EHOSTUNREACH:
             return Errc::unreachable;

@@ -116,9 +116,10 @@ Error open_error(int system_errno, Protocol protocol, Family family) {
 
 }  // namespace
 
-Result<Socket> Socket::open(Protocol protocol, Family family) {
+Result<Socket> Socket::open(Protocol protocol, Family family, bool is_nonblocking) {
     const int domain = family == Family::ipv4 ? AF_INET : AF_INET6;
-    const int type = protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
+    const int type = (protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM) |
+                     (is_nonblocking ? SOCK_NONBLOCK : 0);
     Socket socket;
     socket.descriptor_.reset(internal::calls().socket(domain, type | SOCK_CLOEXEC, 0));
     if (!socket.is_open()) {
@@ -205,7 +206,7 @@ Result<void> Socket::set_local_port_range(PortRange range) {
 
 Result<void> Socket::set_nonblocking(bool on) {
     int value = on ? 1 : 0;
-    if (::ioctl(fd(), FIONBIO, &value) != 0) {
+    if (internal::calls().ioctl(fd(), FIONBIO, &value) != 0) {
         const int reason = errno;
         return std::unexpected(Error::from_errno(reason, "set", Subject("FIONBIO", fd()).view()));
     }

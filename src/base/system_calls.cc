@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/system_calls.h"
 
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 
@@ -32,6 +33,8 @@ constinit const SystemCalls kKernelCalls = {
     .pwritev2 = ::pwritev2,
     .splice = ::splice,
     .sendfile = ::sendfile,
+    .ioctl = [](int fd, unsigned long request,
+                void* argument) { return ::ioctl(fd, request, argument); },
     .ppoll = ::ppoll,
     .pselect = ::pselect,
     .epoll_ctl = ::epoll_ctl,

@@ -41,6 +41,7 @@ struct SystemCalls {
     ssize_t (*splice)(int in, off_t* in_offset, int out, off_t* out_offset, size_t size,
                       unsigned flags);
     ssize_t (*sendfile)(int out, int in, off_t* offset, size_t size);
+    int (*ioctl)(int fd, unsigned long request, void* argument);
 
     int (*ppoll)(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* mask);
     int (*pselect)(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,

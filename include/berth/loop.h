@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One event loop over four ways to wait: select, poll, epoll and io_uring. The user sees
+// completions with every engine; the first three make them from readiness.
+//
+// An iteration: wait for the engine (until the next timer at the latest), run the completions of
+// what is ready, run the timers that are due, run what was posted. So a result that is there wins
+// over its own deadline. A completion that an iteration's completions cause runs in the next one.
+//
+// Lifetimes: sockets, timers and operations belong to their owners and end before the loop does;
+// when the loop ends first, their pending operations complete with `cancelled`.
+//
+// Threads: a loop belongs to the thread that runs it; post(), stop() and wake() may be called from
+// any thread, all else only from the loop's. One loop per thread is the intended use.
+//
+// Limits: 1,048,576 descriptors, or what RLIMIT_NOFILE allows. Linux >= 5.15; io_uring >= 6.1.
+
+#include <berth/error.h>
+#include <berth/export.h>
+#include <berth/operation.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace berth {
+
+class PortTable;
+
+namespace internal {
+class LoopState;
+}
+
+enum class EngineKind : std::uint8_t { select, poll, epoll, io_uring, simulated };
+
+/// "select", "poll", "epoll", "io_uring", "simulated".
+BERTH_API std::string_view to_string(EngineKind kind) noexcept;
+/// **Errors:** invalid_argument; the message lists the names.
+BERTH_API Result<EngineKind> parse_engine_kind(std::string_view name);
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// When something is over. `within(5s)` counts from now, `at(time)` is a point of steady_clock.
+class Deadline {
+public:
+    constexpr Deadline() noexcept = default;  ///< Never.
+    static constexpr Deadline within(std::chrono::nanoseconds timeout) noexcept {
+        return Deadline(timeout.count() < 0 ? 0 : timeout.count(), true);
+    }
+    static constexpr Deadline at(TimePoint time) noexcept {
+        return Deadline(time.time_since_epoch().count(), false);
+    }
+
+    constexpr bool is_never() const noexcept { return value_ns_ == kNever; }
+    /// In nanoseconds of CLOCK_MONOTONIC, as seen from `now_ns`.
+    constexpr std::uint64_t resolve_ns(std::uint64_t now_ns) const noexcept {
+        if (is_never()) return ~std::uint64_t{0};
+        return static_cast<std::uint64_t>(value_ns_) + (is_relative_ ? now_ns : 0);
+    }
+
+private:
+    static constexpr std::int64_t kNever = -1;
+
+    constexpr Deadline(std::int64_t value_ns, bool is_relative) noexcept
+        : value_ns_(value_ns), is_relative_(is_relative) {}
+
+    std::int64_t value_ns_ = kNever;
+    bool is_relative_ = false;
+};
+
+inline constexpr Deadline kNoDeadline;
+constexpr Deadline within(std::chrono::nanoseconds timeout) noexcept {
+    return Deadline::within(timeout);
+}
+constexpr Deadline at(TimePoint time) noexcept { return Deadline::at(time); }
+
+struct LoopOptions {
+    /// Default: the environment variable BERTH_ENGINE, else the best that this kernel allows.
+    std::optional<EngineKind> engine = std::nullopt;
+    /// Stay awake for this long after the last event before sleeping. Costs CPU, saves the wake-up
+    /// (20-50 us) where one connection waits for one answer. 0: sleep at once.
+    std::chrono::nanoseconds spin{0};
+    /// Where sockets of this loop get local ports from; the kernel when null. Must outlive the
+    /// loop's sockets.
+    PortTable* tcp_ports = nullptr;
+    PortTable* udp_ports = nullptr;
+};
+
+struct LoopStatistics {
+    std::uint64_t iteration_count = 0;
+    std::uint64_t completion_count = 0;
+    std::uint64_t wait_count = 0;        ///< System calls that waited or could have.
+    std::uint64_t interest_count = 0;    ///< epoll_ctl() calls; 0 for other engines.
+    std::uint64_t submission_count = 0;  ///< Entries given to io_uring; 0 for other engines.
+    std::uint64_t wake_count = 0;        ///< System calls made to wake a sleeping loop.
+    std::uint32_t socket_count = 0;      ///< Now.
+    std::uint32_t pending_count = 0;     ///< Operations, now.
+};
+
+/// Something to run on the loop's thread, posted from any thread. Intrusive: it belongs to whoever
+/// posts it and must stay until it has run.
+class BERTH_API PostOperation : public Operation {
+public:
+    explicit PostOperation(Completion completion) noexcept
+        : Operation(OperationKind::post, completion) {}
+};
+
+class BERTH_API Loop {
+public:
+    /// **Errors:** unsupported (an engine that was asked for by name cannot be had: the message
+    /// says why and what to do), invalid_argument (BERTH_ENGINE), descriptors_exhausted,
+    /// out_of_memory.
+    static Result<Loop> create(const LoopOptions& options = {});
+
+    Loop(Loop&&) noexcept;
+    Loop& operator=(Loop&&) noexcept;
+    /// Cancels what is pending and runs those completions, then goes.
+    ~Loop();
+
+    EngineKind engine() const noexcept;
+    /// Why the engine is not a better one, such as "io_uring: switched off by
+    /// kernel.io_uring_disabled=2"; empty when it is the best or was asked for by name.
+    std::string_view engine_note() const noexcept;
+
+    /// Runs until stop(), or until nothing is pending that keeps the loop alive.
+    /// **Errors:** what the engine cannot go on with (system).
+    Result<void> run();
+    /// One iteration, which waits until `deadline` at the longest; `within(0s)` does not wait.
+    /// True when something was run.
+    Result<bool> run_once(Deadline deadline = within(std::chrono::nanoseconds{0}));
+    /// Runs until stop() or until `deadline`, also when nothing is pending.
+    Result<void> run_until(Deadline deadline);
+    /// Makes the run that is going on, or the next one, return after its iteration. Any thread.
+    void stop() noexcept;
+    /// Makes a waiting loop go round once. Any thread.
+    void wake() noexcept;
+
+    /// Runs `operation` in the loop's thread, in the order posted. Any thread. **Cost:** about 30
+    /// ns while the loop is awake, one system call when it sleeps. No allocation.
+    void post(PostOperation& operation) noexcept;
+    /// The same for a callable, for the price of an allocation.
+    template <class Callable>
+    void post(Callable callable);
+
+    /// CLOCK_MONOTONIC, read at most once an iteration.
+    TimePoint now() const noexcept;
+    LoopStatistics statistics() const noexcept;
+
+    /// For a foreign loop: readable when run_once() has something to do, timers included. Call
+    /// run_once() once before the first wait, and whenever it is readable.
+    /// **Errors:** descriptors_exhausted.
+    Result<int> descriptor();
+
+    internal::LoopState& state() noexcept { return *state_; }
+
+private:
+    explicit Loop(std::unique_ptr<internal::LoopState> state) noexcept;
+
+    std::unique_ptr<internal::LoopState> state_;
+};
+
+template <class Callable>
+void Loop::post(Callable callable) {
+    struct Posted final : PostOperation {
+        explicit Posted(Callable what) : PostOperation(&run_it), callable(std::move(what)) {}
+        static void run_it(Operation& operation) noexcept {
+            const std::unique_ptr<Posted> self(static_cast<Posted*>(&operation));
+            self->callable();
+        }
+        Callable callable;
+    };
+    post(static_cast<PostOperation&>(*new Posted(std::move(callable))));
+}
+
+}  // namespace berth

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/engine/epoll_engine.h"
+
+#include "src/base/system_calls.h"
+#include "src/engine/wait_time.h"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+
+namespace berth::internal {
+namespace {
+
+constexpr std::size_t kBatchSize = 256;
+constexpr std::uint64_t kWakeupData = ~std::uint64_t{0};
+constexpr std::uint32_t kEverything =
+    EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | std::uint32_t{EPOLLET};
+
+std::uint64_t data_of(SlotHandle handle) noexcept {
+    return std::uint64_t{handle.generation} << 32 | handle.index;
+}
+
+SlotHandle handle_of(std::uint64_t data) noexcept {
+    return {static_cast<std::uint32_t>(data), static_cast<std::uint32_t>(data >> 32)};
+}
+
+}  // namespace
+
+EngineResult EpollEngine::make(ReadyList& ready) {
+    Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll.is_open()) {
+        return std::unexpected(Error::from_errno(errno, "open", "epoll"));
+    }
+    Wakeup wakeup = BERTH_TRY(Wakeup::open());
+    epoll_event event{};
+    event.events = EPOLLIN | std::uint32_t{EPOLLET};
+    event.data.u64 = kWakeupData;
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wakeup.fd(), &event) != 0) {
+        return std::unexpected(Error::from_errno(errno, "watch", "eventfd"));
+    }
+    return std::unique_ptr<Engine>(new EpollEngine(ready, std::move(epoll), std::move(wakeup)));
+}
+
+int EpollEngine::parked(SlotHandle handle, ReadinessSlot& slot) noexcept {
+    if (slot.interest != 0) {
+        return 0;
+    }
+    epoll_event event{};
+    event.events = kEverything;
+    event.data.u64 = data_of(handle);
+    ++counted_.interest_count;
+    if (calls().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, slot.fd, &event) != 0) {
+        return errno;
+    }
+    slot.interest = 1;
+    return 0;
+}
+
+void EpollEngine::detached(ReadinessSlot& slot, Detach how) noexcept {
+    if (slot.interest != 0 && how == Detach::keep) {
+        epoll_event event{};
+        ++counted_.interest_count;
+        calls().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, slot.fd, &event);
+    }
+}
+
+int EpollEngine::wait(std::uint64_t deadline_ns) noexcept {
+    std::array<epoll_event, kBatchSize> events;
+    const WaitTime time(deadline_ns);
+    ++counted_.wait_count;
+    const int count = calls().epoll_pwait2(epoll_.get(), events.data(),
+                                           static_cast<int>(kBatchSize), time.get(), nullptr);
+    if (count < 0) {
+        return errno == EINTR ? 0 : errno;
+    }
+    for (int i = 0; i < count; ++i) {
+        const epoll_event& event = events[static_cast<std::size_t>(i)];
+        if (event.data.u64 == kWakeupData) {
+            wakeup_.acknowledge(false);
+            continue;
+        }
+        const SlotHandle handle = handle_of(event.data.u64);
+        ReadinessSlot* slot = slots_.find(handle);
+        if (slot != nullptr) {
+            take_events(handle, *slot, event.events);
+        }
+    }
+    return 0;
+}
+
+void EpollEngine::add_to(LoopStatistics& statistics) const noexcept {
+    ReadinessEngine::add_to(statistics);
+    statistics.wake_count += wakeup_.signal_count();
+}
+
+EngineResult make_epoll_engine(ReadyList& ready) { return EpollEngine::make(ready); }
+
+}  // namespace berth::internal

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A first-in-first-out list through the operations themselves. An operation is on one list at a
+// time. With `previous` any of them can leave in constant time.
+
+#include <berth/operation.h>
+
+#include <utility>
+
+namespace berth::internal {
+
+class OperationList {
+public:
+    bool is_empty() const noexcept { return head_ == nullptr; }
+    Operation* front() const noexcept { return head_; }
+
+    void push_back(Operation& operation) noexcept {
+        operation.next = nullptr;
+        operation.previous = tail_;
+        (tail_ != nullptr ? tail_->next : head_) = &operation;
+        tail_ = &operation;
+    }
+    void remove(Operation& operation) noexcept {
+        (operation.previous != nullptr ? operation.previous->next : head_) = operation.next;
+        (operation.next != nullptr ? operation.next->previous : tail_) = operation.previous;
+    }
+    Operation& pop_front() noexcept {
+        Operation& first = *head_;
+        remove(first);
+        return first;
+    }
+    /// For an operation that is on this list or on another one: takes it off when it is here and
+    /// at either end. False: it may be on the other, or amid this one.
+    bool remove_if_end(Operation& operation) noexcept {
+        if (head_ != &operation && tail_ != &operation) {
+            return false;
+        }
+        remove(operation);
+        return true;
+    }
+    /// All of them; this list is empty afterwards.
+    OperationList take_all() noexcept { return std::exchange(*this, OperationList()); }
+
+private:
+    Operation* head_ = nullptr;
+    Operation* tail_ = nullptr;
+};
+
+}  // namespace berth::internal

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/engine/readiness_engine.h"
+
+#include "src/base/system_calls.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <poll.h>
+
+#include <cerrno>
+
+namespace berth::internal {
+namespace {
+
+constexpr unsigned kEnd = POLLHUP | POLLRDHUP | POLLERR;
+
+// Whether a result shows that nothing more is there. (A datagram is always shorter than its room,
+// and the state of what is polled before each try does not matter.)
+bool has_drained(const ReadinessSlot& slot, const Operation& operation, int result) noexcept {
+    const auto count = static_cast<std::size_t>(result);
+    switch (operation.kind) {
+        case OperationKind::receive:
+            return slot.kind == DescriptorKind::stream && result > 0 &&
+                   count < static_cast<const ReceiveOperation&>(operation).buffer.size();
+        case OperationKind::receive_lent:
+            return slot.kind == DescriptorKind::stream && result > 0 &&
+                   count < LentPool::kLeastRoom;
+        case OperationKind::accept:
+            return count < static_cast<const AcceptOperation&>(operation).accepted.size();
+        case OperationKind::receive_batch:
+            return count < static_cast<const ReceiveBatchOperation&>(operation).datagrams.size() &&
+                   count < 64;
+        default:
+            return false;
+    }
+}
+
+void finish_lent(Operation& operation, int result) noexcept {
+    if (operation.kind == OperationKind::receive_lent) {
+        static_cast<ReceiveLentOperation&>(operation).data = Lent(-result);
+    }
+}
+
+bool is_stream_write(const Operation& operation) noexcept {
+    return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
+}
+
+// poll() itself says what is true now, whatever was told before.
+bool asks_the_kernel(const Operation& operation) noexcept {
+    return operation.kind == OperationKind::poll || operation.kind == OperationKind::read ||
+           operation.kind == OperationKind::write;
+}
+
+}  // namespace
+
+SlotHandle ReadinessEngine::attach(int fd, DescriptorKind kind) noexcept {
+    const SlotHandle handle = slots_.take();
+    if (!handle.is_valid()) {
+        errno = slots_.size() >= SlotTable<ReadinessSlot>::kMostSlots ? EMFILE : ENOMEM;
+        return handle;
+    }
+    ReadinessSlot& slot = slots_.at(handle.index);
+    slot.fd = fd;
+    slot.kind = kind;
+    // A new socket can be written to, and seldom has anything to read: the kernel will tell.
+    slot.may_write = true;
+    return handle;
+}
+
+int ReadinessEngine::socket_mode() const noexcept { return SOCK_NONBLOCK; }
+
+void ReadinessEngine::note_mode(SlotHandle slot) noexcept {
+    slots_.at(slot.index).is_nonblocking = true;
+}
+
+void ReadinessEngine::fail(OperationList& list, int result) noexcept {
+    while (!list.is_empty()) {
+        Operation& operation = list.pop_front();
+        finish_lent(operation, result);
+        ready_.push(operation, result);
+    }
+}
+
+void ReadinessEngine::fail_all(ReadinessSlot& slot, int result) noexcept {
+    fail(slot.reads, result);
+    fail(slot.writes, result);
+}
+
+void ReadinessEngine::cancel_input(SlotHandle handle) noexcept {
+    ReadinessSlot* slot = slots_.find(handle);
+    if (slot != nullptr && !slot->reads.is_empty()) {
+        fail(slot->reads, -ECANCELED);
+        unparked(handle, *slot);
+    }
+}
+
+void ReadinessEngine::detach(SlotHandle handle, Detach how, CloseOperation* closing) noexcept {
+    ReadinessSlot* slot = slots_.find(handle);
+    if (slot != nullptr) {
+        fail_all(*slot, -ECANCELED);
+        detached(*slot, how);
+        if (how == Detach::close) {
+            calls().close(slot->fd);
+        }
+        slots_.free(handle.index);
+    }
+    if (closing != nullptr) {
+        ready_.push(*closing, slot != nullptr ? 0 : -EBADF);
+    }
+}
+
+// These calls have no flag that keeps them from waiting.
+int ReadinessEngine::make_nonblocking(ReadinessSlot& slot, const Operation& operation) noexcept {
+    const bool needs_it =
+        operation.kind == OperationKind::accept || operation.kind == OperationKind::connect ||
+        operation.kind == OperationKind::send_file || operation.kind == OperationKind::splice;
+    if (slot.is_nonblocking || !needs_it || slot.kind == DescriptorKind::other) {
+        return 0;
+    }
+    int on = 1;
+    if (calls().ioctl(slot.fd, FIONBIO, &on) != 0) {
+        return -errno;
+    }
+    slot.is_nonblocking = true;
+    return 0;
+}
+
+int ReadinessEngine::try_now(ReadinessSlot& slot, Operation& operation) noexcept {
+    if (slot.is_write_broken && is_stream_write(operation)) {
+        return -EPIPE;
+    }
+    const int result = attempt(operation, slot.fd, lent_);
+    bool& may = waits_for_input(operation) ? slot.may_read : slot.may_write;
+    if (result == -EAGAIN) {
+        may = false;
+    } else if (result >= 0 && !slot.has_hung_up && has_drained(slot, operation, result)) {
+        may = false;
+    }
+    return result;
+}
+
+Start ReadinessEngine::submit(Operation& operation) noexcept {
+    ReadinessSlot* slot = slots_.find(operation.slot);
+    if (slot == nullptr) {
+        finish_lent(operation, -EBADF);
+        operation.result = -EBADF;
+        return Start::done;
+    }
+    int result = make_nonblocking(*slot, operation);
+    const bool is_read = waits_for_input(operation);
+    OperationList& list = is_read ? slot->reads : slot->writes;
+    if (result == 0 && list.is_empty() &&
+        ((is_read ? slot->may_read : slot->may_write) || asks_the_kernel(operation))) {
+        result = try_now(*slot, operation);
+    } else if (result == 0) {
+        result = -EAGAIN;
+    }
+    if (result == -EAGAIN) {
+        operation.stage = OperationStage::waiting;
+        list.push_back(operation);
+        result = -parked(operation.slot, *slot);
+        if (result == 0) {
+            return Start::pending;
+        }
+        list.remove(operation);
+        finish_lent(operation, result);
+        operation.stage = OperationStage::idle;
+    }
+    operation.result = result;
+    return Start::done;
+}
+
+void ReadinessEngine::cancel(Operation& operation) noexcept {
+    ReadinessSlot& slot = slots_.at(operation.slot.index);
+    OperationList& list = waits_for_input(operation) ? slot.reads : slot.writes;
+    list.remove(operation);
+    if (has_sent_in_part(operation)) {
+        slot.is_write_broken = true;
+    }
+    finish_lent(operation, operation.cancel_reason);
+    ready_.push(operation, operation.cancel_reason);
+    if (list.is_empty()) {
+        unparked(operation.slot, slot);
+    }
+}
+
+void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool& may) noexcept {
+    while (!list.is_empty() && (may || asks_the_kernel(*list.front()))) {
+        Operation& operation = *list.front();
+        const int result = try_now(slot, operation);
+        if (result == -EAGAIN) {
+            return;
+        }
+        list.remove(operation);
+        ready_.push(operation, result);
+    }
+}
+
+void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
+                                  unsigned events) noexcept {
+    if ((events & POLLNVAL) != 0) {
+        fail_all(slot, -EBADF);
+        unparked(handle, slot);
+        return;
+    }
+    const bool had_reads = !slot.reads.is_empty();
+    const bool had_writes = !slot.writes.is_empty();
+    slot.has_hung_up = slot.has_hung_up || (events & kEnd) != 0;
+    slot.may_read = slot.may_read || (events & (POLLIN | POLLPRI | kEnd)) != 0;
+    slot.may_write = slot.may_write || (events & (POLLOUT | POLLHUP | POLLERR)) != 0;
+    try_parked(slot, slot.reads, slot.may_read);
+    try_parked(slot, slot.writes, slot.may_write);
+    if ((had_reads && slot.reads.is_empty()) || (had_writes && slot.writes.is_empty())) {
+        unparked(handle, slot);
+    }
+}
+
+void ReadinessEngine::shut_down() noexcept {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        if (slots_.is_taken(i)) {
+            detach({i, slots_.at(i).generation}, Detach::keep, nullptr);
+        }
+    }
+}
+
+void ReadinessEngine::add_to(LoopStatistics& statistics) const noexcept {
+    statistics.wait_count += counted_.wait_count;
+    statistics.interest_count += counted_.interest_count;
+    statistics.wake_count += counted_.wake_count;
+    statistics.socket_count += slots_.used_count();
+}
+
+}  // namespace berth::internal

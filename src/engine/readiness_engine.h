@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What select, poll and epoll have in common: completions out of readiness. An operation is tried
+// at once when its socket may be ready, otherwise it is parked in the socket's list for its
+// direction and tried again when the kernel says that the socket is ready.
+//
+// "May be ready" is a bit for each direction: set by an event, cleared by EAGAIN and by a read that
+// brought less than it had room for. It must stay set after such a read when the peer has hung up,
+// or the end of the stream is never read: epoll tells each edge once.
+
+#include "src/engine/attempt.h"
+#include "src/engine/engine.h"
+#include "src/engine/lent_pool.h"
+#include "src/engine/slot_table.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace berth::internal {
+
+/// One descriptor: one line of the cache.
+struct ReadinessSlot {
+    static constexpr std::uint32_t kNoPlace = ~0U;
+
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;
+    int fd = -1;
+    std::uint32_t place = kNoPlace;  // where it is in the array of poll()
+    OperationList reads;             // parked, in the order they were submitted
+    OperationList writes;
+    short interest = 0;  // what the kernel has been asked to tell
+    DescriptorKind kind = DescriptorKind::other;
+    bool may_read = false;
+    bool may_write = false;
+    bool has_hung_up = false;      // an end or an error is waiting to be read
+    bool is_write_broken = false;  // a send went out in part
+    bool is_changed = false;       // in the list of changed slots
+    bool is_nonblocking = false;   // O_NONBLOCK is known to be set
+};
+static_assert(sizeof(ReadinessSlot) <= 64);
+
+class ReadinessEngine : public Engine {
+public:
+    explicit ReadinessEngine(ReadyList& ready) noexcept : Engine(ready) {}
+
+    SlotHandle attach(int fd, DescriptorKind kind) noexcept override;
+    int socket_mode() const noexcept override;
+    void note_mode(SlotHandle slot) noexcept override;
+    void detach(SlotHandle slot, Detach how, CloseOperation* closing) noexcept override;
+    Start submit(Operation& operation) noexcept override;
+    void cancel(Operation& operation) noexcept override;
+    void cancel_input(SlotHandle slot) noexcept override;
+    void shut_down() noexcept override;
+    void add_to(LoopStatistics& statistics) const noexcept override;
+
+protected:
+    /// An operation was parked on `slot`. Answers 0, or an errno when the kernel refuses to watch
+    /// it.
+    virtual int parked(SlotHandle handle, ReadinessSlot& slot) noexcept = 0;
+    /// The last operation of a direction has left `slot`.
+    virtual void unparked(SlotHandle, ReadinessSlot&) noexcept {}
+    /// `slot` is about to be freed; its descriptor is still open.
+    virtual void detached(ReadinessSlot& slot, Detach how) noexcept = 0;
+
+    /// The kernel's poll bits for `slot`. (Those of epoll are the same.)
+    void take_events(SlotHandle handle, ReadinessSlot& slot, unsigned events) noexcept;
+    void fail(OperationList& list, int result) noexcept;
+    /// All that waits on `slot` ends with `result`.
+    void fail_all(ReadinessSlot& slot, int result) noexcept;
+
+    SlotTable<ReadinessSlot> slots_;
+    LoopStatistics counted_;
+
+private:
+    int try_now(ReadinessSlot& slot, Operation& operation) noexcept;
+    int make_nonblocking(ReadinessSlot& slot, const Operation& operation) noexcept;
+    void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
+
+    LentPool lent_;
+};
+
+}  // namespace berth::internal

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/loop/loop_state.h"
+
+#include "src/base/assert.h"
+#include "src/engine/choose_engine.h"
+#include "src/engine/wait_time.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+namespace berth::internal {
+namespace {
+
+// A timer closer than this cannot wait for the wheel's next full millisecond.
+constexpr std::uint64_t kPreciseNs = 1'000'000;
+
+const void* this_thread() noexcept {
+    static thread_local const char token = 0;
+    return &token;
+}
+
+Operation& operation_of(TimerNode& node) noexcept {
+    return *reinterpret_cast<Operation*>(reinterpret_cast<std::byte*>(&node) -
+                                         offsetof(OperationState, timer));
+}
+
+}  // namespace
+
+LoopState::LoopState(const LoopOptions& options, std::string engine_note) noexcept
+    : options_(options), engine_note_(std::move(engine_note)), wheel_(monotonic_now_ns()) {}
+
+Result<std::unique_ptr<LoopState>> LoopState::create(const LoopOptions& options) {
+    EngineChoice choice = BERTH_TRY(choose_engine(options.engine));
+    std::unique_ptr<LoopState> state(new LoopState(options, std::move(choice.note)));
+    state->engine_ = BERTH_TRY(choice.make(state->ready_));
+    return state;
+}
+
+LoopState::~LoopState() {
+    if (engine_ == nullptr) {
+        return;
+    }
+    check_thread();
+    // Lingering sockets end with their timers, while the engine can still close them.
+    end_timers();
+    run_ready();
+    end_timers();
+    engine_->shut_down();
+    // Completions may submit again: what they submit ends at once, for no socket is left.
+    while (!ready_.is_empty() || !posted_.is_empty()) {
+        run_ready();
+        run_posted();
+        end_timers();
+    }
+    extension_.reset();
+}
+
+void LoopState::check_thread() noexcept {
+    if (thread_ == nullptr) {
+        thread_ = this_thread();
+    }
+    BERTH_ASSERT(thread_ == this_thread() &&
+                 "a loop, its sockets and operations belong to the thread that runs it: "
+                 "use Loop::post() from others");
+}
+
+void LoopState::read_clock() noexcept {
+    now_ns_ = monotonic_now_ns();
+    is_now_known_ = true;
+}
+
+Result<SlotHandle> LoopState::attach(int fd, DescriptorKind kind) noexcept {
+    check_thread();
+    const SlotHandle slot = engine_->attach(fd, kind);
+    if (!slot.is_valid()) {
+        return std::unexpected(Error::from_errno(errno, "attach", "socket"));
+    }
+    return slot;
+}
+
+Result<SlotHandle> LoopState::attach_own(int fd, DescriptorKind kind) noexcept {
+    const Result<SlotHandle> slot = attach(fd, kind);
+    if (slot) {
+        engine_->note_mode(*slot);
+    }
+    return slot;
+}
+
+void LoopState::detach(SlotHandle slot, Detach how, CloseOperation* closing) noexcept {
+    check_thread();
+    if (closing != nullptr) {
+        BERTH_ASSERT(closing->stage == OperationStage::idle && "an operation is submitted twice");
+        closing->cancel_reason = 0;
+        closing->stage = OperationStage::waiting;
+        note_pending(*closing);
+    }
+    engine_->detach(slot, how, closing);
+}
+
+void LoopState::note_pending(Operation& operation) noexcept {
+    operation.loop_state = this;
+    ++pending_count_;
+    alive_count_ += operation.keeps_alive ? 1 : 0;
+}
+
+void LoopState::forget_pending(const Operation& operation) noexcept {
+    --pending_count_;
+    alive_count_ -= operation.keeps_alive ? 1 : 0;
+}
+
+Start LoopState::submit(Operation& operation, SlotHandle slot, Deadline deadline) noexcept {
+    check_thread();
+    BERTH_ASSERT(operation.stage == OperationStage::idle &&
+                 "an operation is submitted twice: wait for its completion first");
+    operation.slot = slot;
+    operation.cancel_reason = 0;
+    if (engine_->submit(operation) == Start::done) {
+        if (!operation.always_completes && inline_budget_ > 0) {
+            --inline_budget_;
+            return Start::done;
+        }
+        note_pending(operation);
+        ready_.push(operation, operation.result);
+        return Start::pending;
+    }
+    note_pending(operation);
+    if (!deadline.is_never()) {
+        schedule(operation, deadline.resolve_ns(now_ns()));
+    }
+    return Start::pending;
+}
+
+void LoopState::schedule(Operation& operation, std::uint64_t deadline_ns) noexcept {
+    const bool is_close = deadline_ns - std::min(deadline_ns, now_ns()) < kPreciseNs;
+    // Without memory for the heap a timer is up to a millisecond late.
+    operation.is_precise = is_close && precise_.schedule(operation.timer, deadline_ns).has_value();
+    if (!operation.is_precise) {
+        wheel_.schedule(operation.timer, deadline_ns);
+    }
+}
+
+void LoopState::unschedule(Operation& operation) noexcept {
+    if (!is_scheduled(operation.timer)) {
+        return;
+    }
+    if (operation.is_precise) {
+        precise_.cancel(operation.timer);
+    } else {
+        wheel_.cancel(operation.timer);
+    }
+}
+
+void LoopState::start_timer(Operation& timer, Deadline deadline) noexcept {
+    check_thread();
+    BERTH_ASSERT(timer.stage == OperationStage::idle && "a timer is started twice: stop it first");
+    timer.cancel_reason = 0;
+    timer.stage = OperationStage::waiting;
+    note_pending(timer);
+    if (!deadline.is_never()) {
+        schedule(timer, deadline.resolve_ns(now_ns()));
+    }
+}
+
+void LoopState::restart_timer(Operation& timer, Deadline deadline) noexcept {
+    check_thread();
+    if (timer.stage == OperationStage::ready) {
+        // It was cancelled and has not completed yet.
+        remove_ready(timer);
+        timer.stage = OperationStage::idle;
+        forget_pending(timer);
+    }
+    if (timer.stage == OperationStage::idle) {
+        start_timer(timer, deadline);
+        return;
+    }
+    const bool is_in_wheel = is_scheduled(timer.timer) && !timer.is_precise;
+    const std::uint64_t deadline_ns = deadline.resolve_ns(now_ns());
+    if (is_in_wheel && deadline_ns - std::min(deadline_ns, now_ns()) >= kPreciseNs) {
+        wheel_.postpone(timer.timer, deadline_ns);
+        return;
+    }
+    unschedule(timer);
+    if (!deadline.is_never()) {
+        schedule(timer, deadline_ns);
+    }
+}
+
+void LoopState::start_wait(WaitOperation& operation, OperationList& list,
+                           Deadline deadline) noexcept {
+    check_thread();
+    BERTH_ASSERT(operation.stage == OperationStage::idle &&
+                 "an operation is submitted twice: wait for its completion first");
+    operation.cancel_reason = 0;
+    operation.stage = OperationStage::waiting;
+    operation.list = &list;
+    list.push_back(operation);
+    note_pending(operation);
+    if (!deadline.is_never()) {
+        schedule(operation, deadline.resolve_ns(now_ns()));
+    }
+}
+
+void LoopState::end_wait(WaitOperation& operation, int result) noexcept {
+    operation.list->remove(operation);
+    unschedule(operation);
+    ready_.push(operation, result);
+}
+
+void LoopState::cancel_input(SlotHandle slot) noexcept {
+    check_thread();
+    engine_->cancel_input(slot);
+}
+
+void LoopState::complete_later(Operation& operation, int result) noexcept {
+    check_thread();
+    operation.cancel_reason = 0;
+    note_pending(operation);
+    ready_.push(operation, result);
+}
+
+void LoopState::cancel(Operation& operation, int reason) noexcept {
+    check_thread();
+    if (operation.stage != OperationStage::waiting || operation.cancel_reason != 0 ||
+        operation.kind == OperationKind::close || operation.kind == OperationKind::post) {
+        return;
+    }
+    operation.cancel_reason = reason;
+    unschedule(operation);
+    if (operation.kind == OperationKind::timer) {
+        ready_.push(operation, reason);
+    } else if (operation.kind == OperationKind::wait) {
+        end_wait(static_cast<WaitOperation&>(operation), reason);
+    } else {
+        engine_->cancel(operation);
+    }
+}
+
+void LoopState::remove_ready(Operation& operation) noexcept {
+    if (!running_.remove_if_end(operation)) {
+        ready_.remove(operation);
+    }
+}
+
+void LoopState::abandon(Operation& operation) noexcept {
+    BERTH_ASSERT(operation.kind != OperationKind::post &&
+                 "a posted operation must stay until it has run");
+    cancel(operation, -ECANCELED);
+    while (operation.stage == OperationStage::waiting) {
+        engine_->wait(kNever);
+    }
+    remove_ready(operation);
+    unschedule(operation);
+    operation.stage = OperationStage::idle;
+    forget_pending(operation);
+}
+
+void LoopState::finish(Operation& operation) noexcept {
+    operation.stage = OperationStage::idle;
+    unschedule(operation);
+    forget_pending(operation);
+    ++completion_count_;
+    inline_budget_ = kInlineBudget;
+    operation.complete(operation);
+}
+
+void LoopState::run_ready() noexcept {
+    running_ = ready_.take_all();
+    while (!running_.is_empty()) {
+        finish(running_.pop_front());
+    }
+}
+
+// What has a result keeps it; the others are cancelled, and complete in the next iteration.
+void LoopState::expire_timers() noexcept {
+    if (wheel_.is_empty() && precise_.is_empty()) {
+        return;
+    }
+    TimerList due;
+    precise_.expire(now_ns(), due);
+    wheel_.expire(now_ns(), due);
+    while (TimerNode* node = due.pop_front()) {
+        Operation& operation = operation_of(*node);
+        if (operation.kind == OperationKind::timer) {
+            operation.result = 0;
+            finish(operation);
+        } else {
+            cancel(operation, -ETIMEDOUT);
+        }
+    }
+}
+
+void LoopState::run_posted() noexcept {
+    Operation* next = posted_.take_all();
+    while (next != nullptr) {
+        Operation& operation = *next;
+        next = operation.next;
+        operation.stage = OperationStage::idle;
+        operation.result = 0;
+        ++completion_count_;
+        inline_budget_ = kInlineBudget;
+        operation.complete(operation);
+    }
+}
+
+bool LoopState::is_idle() const noexcept {
+    return alive_count_ == 0 && hold_count_ == 0 && ready_.is_empty() && posted_.is_empty();
+}
+
+std::uint64_t LoopState::wait_deadline_ns(std::uint64_t deadline_ns) noexcept {
+    const bool is_flush_due = std::exchange(has_unflushed_, false) && alive_count_ == 0;
+    if (!ready_.is_empty() || std::exchange(is_in_hurry_, false) || is_flush_due) {
+        return 0;
+    }
+    deadline_ns = std::min({deadline_ns, wheel_.next_expiry_ns(), precise_.next_expiry_ns()});
+    const auto spin_ns = static_cast<std::uint64_t>(options_.spin.count());
+    if (spin_ns != 0 && monotonic_now_ns() - last_event_ns_ < spin_ns) {
+        return 0;
+    }
+    return deadline_ns;
+}
+
+int LoopState::wait(std::uint64_t deadline_ns) noexcept {
+    deadline_ns = wait_deadline_ns(deadline_ns);
+    if (deadline_ns == 0) {
+        return engine_->wait(0);
+    }
+    // Either a poster sees that the loop sleeps, or the loop sees what was posted.
+    is_asleep_.store(true, std::memory_order_seq_cst);
+    const bool has_work = !posted_.is_empty() || is_stop_requested_.load(std::memory_order_seq_cst);
+    const int reason = engine_->wait(has_work ? 0 : deadline_ns);
+    is_asleep_.store(false, std::memory_order_relaxed);
+    return reason;
+}
+
+Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
+    check_thread();
+    const std::uint64_t completed_before = completion_count_;
+    ++iteration_count_;
+    const int reason = wait(deadline_ns);
+    is_now_known_ = false;
+    if (reason != 0) {
+        return std::unexpected(Error::from_errno(reason, "wait", to_string(engine_->kind())));
+    }
+    run_ready();
+    expire_timers();
+    run_posted();
+    const bool has_run = completion_count_ != completed_before;
+    if (has_run && options_.spin.count() != 0) {
+        last_event_ns_ = now_ns();
+    }
+    if (embedding_.is_active()) {
+        const bool has_more = !ready_.is_empty() || !posted_.is_empty();
+        embedding_.set_next(has_more ? 0 : wait_deadline_ns(kNever));
+        is_asleep_.store(true, std::memory_order_seq_cst);
+    }
+    return has_run;
+}
+
+Result<void> LoopState::run() {
+    while (!is_stop_requested_.exchange(false) && !is_idle()) {
+        BERTH_TRY(run_once(kNever));
+    }
+    return {};
+}
+
+Result<void> LoopState::run_until(std::uint64_t deadline_ns) {
+    while (!is_stop_requested_.exchange(false)) {
+        BERTH_TRY(run_once(deadline_ns));
+        if (now_ns() >= deadline_ns) {
+            break;
+        }
+    }
+    return {};
+}
+
+void LoopState::stop() noexcept {
+    is_stop_requested_.store(true, std::memory_order_seq_cst);
+    if (is_asleep_.load(std::memory_order_seq_cst)) {
+        engine_->wake();
+    }
+}
+
+void LoopState::wake() noexcept { engine_->wake(); }
+
+void LoopState::post(Operation& operation) noexcept {
+    operation.stage = OperationStage::waiting;
+    operation.loop_state = this;
+    posted_.push(operation);
+    if (is_asleep_.load(std::memory_order_seq_cst)) {
+        engine_->wake();
+    }
+}
+
+Result<int> LoopState::descriptor() {
+    check_thread();
+    if (!embedding_.is_active()) {
+        const int engine_descriptor = BERTH_TRY(engine_->descriptor());
+        BERTH_TRY(embedding_.open(engine_descriptor));
+        embedding_.set_next(0);
+        is_asleep_.store(true, std::memory_order_seq_cst);
+    }
+    return embedding_.descriptor();
+}
+
+LoopStatistics LoopState::statistics() const noexcept {
+    LoopStatistics statistics;
+    statistics.iteration_count = iteration_count_;
+    statistics.completion_count = completion_count_;
+    statistics.pending_count = pending_count_;
+    engine_->add_to(statistics);
+    return statistics;
+}
+
+// Timers end as cancelled; what only had a deadline loses it.
+void LoopState::end_timers() noexcept {
+    TimerList all;
+    wheel_.take_all(all);
+    precise_.take_all(all);
+    while (TimerNode* node = all.pop_front()) {
+        Operation& operation = operation_of(*node);
+        if (operation.kind == OperationKind::timer) {
+            ready_.push(operation, -ECANCELED);
+        }
+    }
+}
+
+}  // namespace berth::internal

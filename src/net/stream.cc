@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <berth/stream.h>
+
+#include "src/base/system_calls.h"
+#include "src/net/socket_setup.h"
+#include "src/net/write_queue.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace berth {
+
+namespace internal {
+
+/// What a stream knows until it is connected.
+struct Unconnected {
+    NewSocket socket;
+    Endpoint remote;
+};
+
+}  // namespace internal
+
+namespace {
+
+using internal::DescriptorKind;
+using internal::Detach;
+using internal::LoopState;
+using internal::NewSocket;
+using internal::WriteQueue;
+
+Error closed_error(const char* operation) {
+    return {Errc::closed, operation, "stream", 0, "it is not open"};
+}
+
+// An address alone takes no port: connect() finds one that suits the destination.
+Result<Port> bind_before_connect(NewSocket& socket, const Endpoint& local, PortTable* ports) {
+    if (socket.internet.is_open() && local.address().port() == 0) {
+        BERTH_TRY(socket.internet.set_bind_address_no_port(true));
+    }
+    return internal::bind_socket(socket, local, ports);
+}
+
+// Fits a result that was there before the engine was asked.
+Start done(LoopState& loop, Operation& operation, int result) {
+    if (operation.always_completes) {
+        loop.complete_later(operation, result);
+        return Start::pending;
+    }
+    operation.result = result;
+    return Start::done;
+}
+
+int errno_of(const Error& error) {
+    if (error.system_errno() != 0) {
+        return error.system_errno();
+    }
+    return error.code() == Errc::ports_exhausted ? EADDRNOTAVAIL : EIO;
+}
+
+}  // namespace
+
+Stream::Stream() noexcept = default;
+
+Stream::Stream(internal::LoopState* loop, internal::SlotHandle slot, int fd) noexcept
+    : loop_(loop), slot_(slot), fd_(fd) {}
+
+Result<Stream> Stream::adopt(Loop& loop, Descriptor socket) {
+    BERTH_TRY(internal::check_socket_type(socket.get(), SOCK_STREAM, "stream socket"));
+    LoopState& state = loop.state();
+    const internal::SlotHandle slot = BERTH_TRY(state.attach(socket.get(), DescriptorKind::stream));
+    return Stream(&state, slot, socket.release());
+}
+
+Result<Stream> Stream::open(Loop& loop, const Endpoint& remote, const ConnectOptions& options) {
+    LoopState& state = loop.state();
+    PortTable* ports = state.options().tcp_ports;
+    // The table connects by itself, before the engine knows the socket: that must not wait.
+    const bool is_nonblocking = state.socket_mode() != 0 || (ports != nullptr && !remote.is_unix());
+    auto unconnected = std::make_unique<internal::Unconnected>();
+    unconnected->socket = BERTH_TRY(internal::open_socket(remote, Protocol::tcp, is_nonblocking));
+    unconnected->remote = remote;
+    NewSocket& socket = unconnected->socket;
+    if (options.no_delay && !remote.is_unix()) {
+        BERTH_TRY(internal::set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY"));
+    }
+    Stream stream(&state, {}, socket.fd());
+    if (options.local) {
+        stream.port_ = BERTH_TRY(bind_before_connect(socket, *options.local, ports));
+    }
+    stream.unconnected_ = std::move(unconnected);
+    return stream;
+}
+
+Stream::Stream(Stream&& other) noexcept { take_over(other); }
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+    if (this != &other) {
+        close();
+        take_over(other);
+    }
+    return *this;
+}
+
+Stream::~Stream() { close(); }
+
+void Stream::take_over(Stream& other) noexcept {
+    loop_ = other.loop_;
+    slot_ = std::exchange(other.slot_, {});
+    fd_ = std::exchange(other.fd_, -1);
+    queue_ = std::exchange(other.queue_, nullptr);
+    port_ = std::move(other.port_);
+    unconnected_ = std::move(other.unconnected_);
+}
+
+Result<Endpoint> Stream::local_endpoint() const { return internal::local_endpoint_of(fd_); }
+Result<Endpoint> Stream::remote_endpoint() const { return internal::remote_endpoint_of(fd_); }
+
+Result<void> Stream::set_no_delay(bool on) {
+    return internal::set_option(fd_, IPPROTO_TCP, TCP_NODELAY, on ? 1 : 0, "TCP_NODELAY");
+}
+
+Result<void> Stream::set_keep_alive(bool on) {
+    return internal::set_option(fd_, SOL_SOCKET, SO_KEEPALIVE, on ? 1 : 0, "SO_KEEPALIVE");
+}
+
+Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
+    operation.port_error.reset();
+    operation.has_started = false;
+    if (unconnected_ == nullptr) {
+        operation.result = is_open() ? -EISCONN : -EBADF;
+        return Start::done;
+    }
+    const std::unique_ptr<internal::Unconnected> unconnected = std::move(unconnected_);
+    operation.remote = unconnected->remote;
+    NewSocket& socket = unconnected->socket;
+    PortTable* ports = loop_->options().tcp_ports;
+    const bool chooses_port = ports != nullptr && socket.internet.is_open() && !port_;
+    bool is_connected = false;
+    if (chooses_port) {
+        Result<Port> port = ports->connect(socket.internet, operation.remote.address());
+        if (!port) {
+            operation.port_error = port.error();
+            fd_ = -1;
+            return done(*loop_, operation, -errno_of(port.error()));
+        }
+        operation.has_started = true;
+        is_connected = !port->is_connecting();
+        port_ = std::move(*port);
+    }
+    // An io_uring changes the mode of what a table has connected.
+    const bool has_own_mode = loop_->socket_mode() != 0 || !chooses_port;
+    const Result<internal::SlotHandle> slot =
+        has_own_mode ? loop_->attach_own(socket.fd(), DescriptorKind::stream)
+                     : loop_->attach(socket.fd(), DescriptorKind::stream);
+    if (!slot) {
+        fd_ = -1;
+        return done(*loop_, operation, -errno_of(slot.error()));
+    }
+    slot_ = *slot;
+    socket.release().release();
+    return is_connected ? done(*loop_, operation, 0)
+                        : internal::submit(loop_, operation, slot_, deadline);
+}
+
+CountAwaiter<ReceiveOperation> Stream::receive_into(std::span<std::byte> buffer,
+                                                    Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [buffer](auto& receive) { receive.buffer = buffer; }};
+}
+
+CountAwaiter<SendOperation> Stream::send(std::span<const std::byte> bytes,
+                                         Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [bytes](auto& send) { send.set(bytes); }};
+}
+
+CountAwaiter<SendOperation> Stream::send(std::span<const iovec> parts, Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [parts](auto& send) { send.parts = parts; }};
+}
+
+Start Stream::send_file(SendFileOperation& operation, int file, std::int64_t offset,
+                        std::size_t size, Deadline deadline) noexcept {
+    operation.file = file;
+    operation.offset = offset;
+    operation.size = size;
+    operation.sent = 0;
+    return internal::submit(loop_, operation, slot_, deadline);
+}
+
+CountAwaiter<SendFileOperation> Stream::send_file(int file, std::int64_t offset, std::size_t size,
+                                                  Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [=](auto& send) {
+                send.file = file;
+                send.offset = offset;
+                send.size = size;
+            }};
+}
+
+CountAwaiter<SpliceOperation> Stream::splice_to(int pipe, std::size_t size,
+                                                Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [=](auto& splice) {
+                splice.pipe = pipe;
+                splice.size = size;
+            }};
+}
+
+CountAwaiter<SpliceOperation> Stream::splice_from(int pipe, std::size_t size,
+                                                  Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [=](auto& splice) {
+                splice.pipe = pipe;
+                splice.size = size;
+                splice.into_socket = true;
+            }};
+}
+
+Result<void> Stream::make_queue() {
+    if (queue_ != nullptr) {
+        return {};
+    }
+    if (!slot_.is_valid()) {
+        return std::unexpected(closed_error("write"));
+    }
+    queue_ = new (std::nothrow) WriteQueue(*loop_, slot_);
+    if (queue_ == nullptr) {
+        return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
+    }
+    return {};
+}
+
+Result<void> Stream::write(Lent bytes) {
+    BERTH_TRY(make_queue());
+    return queue_->write(std::move(bytes));
+}
+
+Result<void> Stream::write(std::span<const std::byte> bytes) {
+    BERTH_TRY(make_queue());
+    return queue_->write(bytes);
+}
+
+std::size_t Stream::queued_size() const noexcept {
+    return queue_ != nullptr ? queue_->queued_size() : 0;
+}
+
+bool Stream::is_congested() const noexcept { return queue_ != nullptr && queue_->is_congested(); }
+
+Start Stream::wait_for_room(WaitOperation& operation, Deadline deadline) noexcept {
+    if (!is_congested()) {
+        const int reason =
+            queue_ != nullptr && !queue_->status() ? queue_->status().error().system_errno() : 0;
+        if (loop_ != nullptr) {
+            return done(*loop_, operation, -reason);
+        }
+        operation.result = -EBADF;
+        return Start::done;
+    }
+    queue_->wait_for_room(operation, deadline);
+    return Start::pending;
+}
+
+Result<void> Stream::set_watermarks(Watermarks watermarks) {
+    if (watermarks.low > watermarks.high) {
+        return std::unexpected(Error(Errc::invalid_argument, "set", "watermarks", 0,
+                                     "the low one is above the high one"));
+    }
+    BERTH_TRY(make_queue());
+    queue_->set_watermarks(watermarks);
+    return {};
+}
+
+Result<void> Stream::set_linger(std::chrono::nanoseconds linger) {
+    BERTH_TRY(make_queue());
+    queue_->set_linger(linger);
+    return {};
+}
+
+Result<void> Stream::shut_down_write() {
+    BERTH_TRY(make_queue());
+    return queue_->shut_down_write(fd_);
+}
+
+void Stream::forget() noexcept {
+    fd_ = -1;
+    slot_ = {};
+    queue_ = nullptr;
+    unconnected_.reset();
+}
+
+void Stream::close_with(CloseOperation* operation) noexcept {
+    if (queue_ != nullptr) {
+        queue_->close(std::move(port_), operation);
+    } else if (slot_.is_valid()) {
+        loop_->detach(slot_, Detach::close, operation);
+        port_.release();
+    } else if (operation != nullptr && loop_ != nullptr) {
+        loop_->complete_later(*operation, 0);
+    }
+    forget();
+    port_.release();
+}
+
+void Stream::close() noexcept { close_with(nullptr); }
+void Stream::close(CloseOperation& operation) noexcept { close_with(&operation); }
+
+void Stream::reset() noexcept {
+    if (!slot_.is_valid()) {
+        close();
+        return;
+    }
+    const linger now = {1, 0};
+    internal::calls().setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    if (queue_ != nullptr) {
+        queue_->reset(std::move(port_), nullptr, Detach::close);
+    } else {
+        loop_->detach(slot_, Detach::close, nullptr);
+        port_.release();
+    }
+    forget();
+}
+
+Descriptor Stream::release() noexcept {
+    Descriptor socket(slot_.is_valid() ? fd_ : -1);
+    if (queue_ != nullptr) {
+        queue_->reset(Port(), nullptr, Detach::keep);
+    } else if (slot_.is_valid()) {
+        loop_->detach(slot_, Detach::keep, nullptr);
+    }
+    // The port stays with whoever has the socket now.
+    port_.detach();
+    forget();
+    return socket;
+}
+
+ConnectAwaiter connect(Loop& loop, const Endpoint& remote, Deadline deadline,
+                       const ConnectOptions& options) {
+    return {&loop.state(), Stream::open(loop, remote, options), deadline};
+}
+
+ConnectAwaiter::ConnectAwaiter(internal::LoopState* loop, Result<Stream> stream, Deadline deadline)
+    : Awaiter(loop, {}, deadline), stream_(std::move(stream)), deadline_(deadline) {}
+
+bool ConnectAwaiter::await_ready() noexcept {
+    if (!stream_ || is_cancelled_before()) {
+        return true;
+    }
+    return stream_->connect(*this, deadline_) == Start::done;
+}
+
+Result<Stream> ConnectAwaiter::await_resume() noexcept {
+    if (stream_ && has_failed()) {
+        return std::unexpected(error());
+    }
+    return std::move(stream_);
+}
+
+WriteAwaiter::WriteAwaiter(Stream& stream, Result<void> written, Deadline deadline) noexcept
+    : Awaiter(stream.loop_, {}, deadline),
+      stream_(stream),
+      written_(std::move(written)),
+      deadline_(deadline) {}
+
+WriteAwaiter Stream::send(Lent bytes, Deadline deadline) {
+    return {*this, write(std::move(bytes)), deadline};
+}
+
+bool WriteAwaiter::await_ready() noexcept {
+    if (!written_ || is_cancelled_before()) {
+        return true;
+    }
+    return stream_.wait_for_room(*this, deadline_) == Start::done;
+}
+
+Result<void> WriteAwaiter::await_resume() const noexcept {
+    if (written_ && has_failed() && system_errno() != ETIMEDOUT) {
+        return std::unexpected(Error::from_errno(system_errno(), "write", "stream"));
+    }
+    return written_;
+}
+
+}  // namespace berth
