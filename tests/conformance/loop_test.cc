@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/engines.h"
+
+#include <berth/timer.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace berth::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LoopTest : public EngineTest {
+protected:
+    // Other threads and other processes exist outside a simulation only.
+    void skip_in_simulation() {
+        if (is_simulated()) {
+            GTEST_SKIP() << "a simulation has one thread";
+        }
+    }
+};
+
+TEST_P(LoopTest, IsOfTheEngineThatWasAskedFor) {
+    EXPECT_EQ(loop().engine(), GetParam());
+    EXPECT_EQ(loop().engine_note(), "");
+}
+
+TEST_P(LoopTest, RunReturnsWhenNothingIsPending) { EXPECT_TRUE(loop().run().has_value()); }
+
+TEST_P(LoopTest, TimersFireInTheOrderOfTheirDeadlines) {
+    std::string order;
+    Timer third(loop(), [&] { order += '3'; });
+    Timer first(loop(), [&] { order += '1'; });
+    Timer second(loop(), [&] { order += '2'; });
+    const TimePoint start = loop().now();
+    third.start(within(30ms));
+    first.start(within(5ms));
+    second.start(within(15ms));
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(order, "123");
+    EXPECT_GE(loop().now() - start, 30ms);
+}
+
+TEST_P(LoopTest, TimerBelowAMillisecond) {
+    const TimePoint start = loop().now();
+    bool has_fired = false;
+    Timer timer(loop(), [&] { has_fired = true; });
+    timer.start(within(100us));
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_TRUE(has_fired);
+    EXPECT_GE(loop().now() - start, 100us);
+}
+
+TEST_P(LoopTest, DeadlineInThePastFiresAtOnce) {
+    bool has_fired = false;
+    Timer timer(loop(), [&] { has_fired = true; });
+    timer.start(at(loop().now() - 1s));
+    run_until([&] { return has_fired; });
+}
+
+TEST_P(LoopTest, PeriodicTimerKeepsItsBeat) {
+    unsigned count = 0;
+    Timer<std::function<void()>> timer(loop(), [&] {
+        if (++count == 5) {
+            timer.stop();
+        }
+    });
+    const TimePoint start = loop().now();
+    timer.start_every(2ms);
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(count, 5U);
+    EXPECT_GE(loop().now() - start, 10ms);
+    EXPECT_FALSE(timer.is_running());
+}
+
+TEST_P(LoopTest, StoppedTimerDoesNotFire) {
+    Timer timer(loop(), [] { ADD_FAILURE(); });
+    Timer other(loop(), [] {});
+    timer.start(within(1ms));
+    other.start(within(5ms));
+    timer.stop();
+    ASSERT_TRUE(loop().run().has_value());
+}
+
+TEST_P(LoopTest, TimerCanBeMovedBothWays) {
+    std::string order;
+    Timer a(loop(), [&] { order += 'a'; });
+    Timer b(loop(), [&] { order += 'b'; });
+    a.start(within(5ms));
+    b.start(within(200ms));
+    a.start(within(25ms));
+    b.start(within(10ms));
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(order, "ba");
+}
+
+TEST_P(LoopTest, TimerThatStopsAnotherDueAtTheSameTime) {
+    unsigned fired = 0;
+    std::optional<Timer<std::function<void()>>> one;
+    std::optional<Timer<std::function<void()>>> two;
+    one.emplace(loop(), [&] {
+        ++fired;
+        two->stop();
+    });
+    two.emplace(loop(), [&] {
+        ++fired;
+        one->stop();
+    });
+    const TimePoint when = loop().now() + 5ms;
+    one->start(at(when));
+    two->start(at(when));
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(fired, 1U);
+}
+
+TEST_P(LoopTest, TimerMayDestroyItselfWhenItFires) {
+    auto timer = std::make_unique<std::optional<Timer<std::function<void()>>>>();
+    bool has_fired = false;
+    timer->emplace(loop(), [&] {
+        has_fired = true;
+        timer.reset();
+    });
+    (*timer)->start(within(1ms));
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_TRUE(has_fired);
+}
+
+TEST_P(LoopTest, TimerThatDoesNotKeepTheLoopAlive) {
+    Timer background(loop(), [] {});
+    background.set_keeps_alive(false);
+    background.start(within(1h));
+    EXPECT_TRUE(loop().run().has_value());
+    background.stop();
+}
+
+TEST_P(LoopTest, RunUntilReturnsAtItsDeadline) {
+    const TimePoint start = loop().now();
+    ASSERT_TRUE(loop().run_until(within(10ms)).has_value());
+    EXPECT_GE(loop().now() - start, 10ms);
+}
+
+TEST_P(LoopTest, WaitsWithoutSpinningBeforeADeadline) {
+    Timer timer(loop(), [] {});
+    timer.start(within(50ms));
+    const std::uint64_t before = loop().statistics().wait_count;
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_LE(loop().statistics().wait_count - before, 10U);
+}
+
+TEST_P(LoopTest, StopEndsTheRunAfterItsIteration) {
+    unsigned count = 0;
+    Timer timer(loop(), [&] {
+        ++count;
+        loop().stop();
+    });
+    timer.start_every(1ms);
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(count, 1U);
+    ASSERT_TRUE(loop().run().has_value());
+    EXPECT_EQ(count, 2U);
+    timer.stop();
+}
+
+TEST_P(LoopTest, PostedThingsRunInOrder) {
+    std::string order;
+    for (const char letter : {'a', 'b', 'c'}) {
+        loop().post([&order, letter] { order += letter; });
+    }
+    loop().post([&] { loop().post([&order] { order += 'd'; }); });
+    run_until([&] { return order == "abcd"; });
+}
+
+TEST_P(LoopTest, PostFromManyThreads) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    constexpr unsigned kThreads = 4;
+    constexpr unsigned kPosts = 2000;
+    unsigned count = 0;
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < kThreads; ++i) {
+        threads.emplace_back([&] {
+            for (unsigned k = 0; k < kPosts; ++k) {
+                loop().post([&] { ++count; });
+            }
+        });
+    }
+    run_until([&] { return count == kThreads * kPosts; });
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+}
+
+TEST_P(LoopTest, PostWakesASleepingLoop) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    // Back and forth: each round needs a wake-up on both sides.
+    std::atomic<unsigned> asked{0};
+    std::atomic<unsigned> answered{0};
+    std::thread other([&] {
+        for (unsigned i = 1; i <= 200; ++i) {
+            loop().post([&] { answered.fetch_add(1); });
+            while (answered.load() < i) {
+                std::this_thread::yield();
+            }
+            asked.store(i);
+        }
+        loop().stop();
+    });
+    ASSERT_TRUE(loop().run_until(within(10s)).has_value());
+    other.join();
+    EXPECT_EQ(asked.load(), 200U);
+}
+
+TEST_P(LoopTest, StopFromAnotherThread) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    std::thread other([&] { loop().stop(); });
+    ASSERT_TRUE(loop().run_until(within(10s)).has_value());
+    other.join();
+}
+
+TEST_P(LoopTest, SignalsDuringAWaitDisturbNothing) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    struct sigaction action = {};
+    struct sigaction before = {};
+    action.sa_handler = [](int) {};
+    ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+    const itimerval often = {{0, 2'000}, {0, 2'000}};
+    ::setitimer(ITIMER_REAL, &often, nullptr);
+    auto [client, server] = connect_pair();
+    Watched<ReceiveLentOperation> receive;
+    server.receive(receive, within(50ms));
+    const TimePoint start = loop().now();
+    run_until([&] { return receive.completion_count == 1; });
+    EXPECT_EQ(receive.data.error().code(), Errc::timed_out);
+    EXPECT_GE(loop().now() - start, 50ms);
+    const itimerval never = {};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::sigaction(SIGALRM, &before, nullptr);
+}
+
+TEST_P(LoopTest, CanBeEmbedded) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    auto [client, server] = connect_pair();
+    const int descriptor = loop().descriptor().value();
+    const auto is_readable = [descriptor](int timeout_ms) {
+        pollfd entry{descriptor, POLLIN, 0};
+        return ::poll(&entry, 1, timeout_ms) == 1;
+    };
+    const auto settle = [&] {
+        for (int i = 0; i < 20 && is_readable(0); ++i) {
+            ASSERT_TRUE(loop().run_once().has_value());
+        }
+    };
+    ASSERT_TRUE(loop().run_once().has_value());
+    Watched<ReceiveLentOperation> receive;
+    server.receive(receive);
+    ASSERT_TRUE(loop().run_once().has_value());
+    settle();
+    EXPECT_FALSE(is_readable(0)) << "nothing to do";
+    ASSERT_TRUE(client.write(bytes_of("wake up")).has_value());
+    ASSERT_TRUE(loop().run_once().has_value());
+    for (int i = 0; i < 100 && receive.completion_count == 0; ++i) {
+        ASSERT_TRUE(is_readable(10'000));
+        ASSERT_TRUE(loop().run_once().has_value());
+    }
+    EXPECT_EQ(receive.completion_count, 1U);
+    receive.data.give_back();
+    bool has_fired = false;
+    Timer timer(loop(), [&] { has_fired = true; });
+    timer.start(within(10ms));
+    ASSERT_TRUE(loop().run_once().has_value());
+    for (int i = 0; i < 100 && !has_fired; ++i) {
+        ASSERT_TRUE(is_readable(10'000)) << "the timer makes it readable";
+        ASSERT_TRUE(loop().run_once().has_value());
+    }
+    EXPECT_TRUE(has_fired);
+    settle();
+    std::thread other([&] { loop().post([&] { has_fired = false; }); });
+    for (int i = 0; i < 100 && has_fired; ++i) {
+        ASSERT_TRUE(is_readable(10'000)) << "a post makes it readable";
+        ASSERT_TRUE(loop().run_once().has_value());
+    }
+    other.join();
+    EXPECT_FALSE(has_fired);
+}
+
+TEST_P(LoopTest, EndsWhatIsPendingWhenItGoes) {
+    Result<Loop> other = make_loop();
+    ASSERT_TRUE(other.has_value());
+    Watched<TimerOperation> timer;
+    timer.start(*other, within(1h));
+    other = make_loop();
+    EXPECT_EQ(timer.completion_count, 1U);
+    EXPECT_EQ(timer.error().code(), Errc::cancelled);
+}
+
+TEST_P(LoopTest, SpinningLoopStillSleepsInTheEnd) {
+    Result<Loop> spinning = make_loop({.spin = 200us});
+    ASSERT_TRUE(spinning.has_value());
+    unsigned count = 0;
+    Timer timer(*spinning, [&] { ++count; });
+    timer.start(within(20ms));
+    ASSERT_TRUE(spinning->run().has_value());
+    EXPECT_EQ(count, 1U);
+}
+
+using LoopDeathTest = LoopTest;
+
+TEST_P(LoopDeathTest, UseFromAnotherThreadIsRefused) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_DEATH(
+        {
+            static_cast<void>(loop().run_once());
+            std::thread([&] { static_cast<void>(loop().run_once()); }).join();
+        },
+        "Loop::post");
+}
+
+TEST_P(LoopDeathTest, SubmittingTwiceIsRefused) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    auto [client, server] = connect_pair();
+    Watched<ReceiveLentOperation> receive;
+    EXPECT_DEATH(
+        {
+            server.receive(receive);
+            server.receive(receive);
+        },
+        "submitted twice");
+}
+
+BERTH_OVER_EVERY_ENGINE_OF(LoopTest);
+BERTH_OVER_EVERY_ENGINE_OF(LoopDeathTest);
+
+}  // namespace
+}  // namespace berth::test
