@@ -39,6 +39,7 @@ constinit const SystemCalls kKernelCalls = {
     .pselect = ::pselect,
     .epoll_ctl = ::epoll_ctl,
     .epoll_pwait2 = ::epoll_pwait2,
+    .epoll_pwait = ::epoll_pwait,
     .clock_gettime = ::clock_gettime,
 };
 

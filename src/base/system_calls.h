@@ -49,6 +49,8 @@ struct SystemCalls {
     int (*epoll_ctl)(int epoll, int operation, int fd, epoll_event* event);
     int (*epoll_pwait2)(int epoll, epoll_event* events, int count, const timespec* timeout,
                         const sigset_t* mask);
+    int (*epoll_pwait)(int epoll, epoll_event* events, int count, int timeout_ms,
+                       const sigset_t* mask);
     int (*clock_gettime)(clockid_t clock, timespec* time);
 };
 

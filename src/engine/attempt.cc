@@ -251,24 +251,6 @@ int attempt(Operation& operation, int fd, LentPool& lent) noexcept {
     }
 }
 
-bool waits_for_input(const Operation& operation) noexcept {
-    switch (operation.kind) {
-        case OperationKind::connect:
-        case OperationKind::send:
-        case OperationKind::send_to:
-        case OperationKind::send_batch:
-        case OperationKind::write:
-        case OperationKind::send_file:
-            return false;
-        case OperationKind::poll:
-            return (static_cast<const PollOperation&>(operation).events & POLLOUT) == 0;
-        case OperationKind::splice:
-            return !static_cast<const SpliceOperation&>(operation).into_socket;
-        default:
-            return true;
-    }
-}
-
 bool has_sent_in_part(const Operation& operation) noexcept {
     switch (operation.kind) {
         case OperationKind::send:

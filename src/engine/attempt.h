@@ -8,6 +8,11 @@
 
 #include <berth/operation.h>
 
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+
 namespace berth::internal {
 
 /// The result, or -EAGAIN when the descriptor is not ready. What was done in part (a long send) is
@@ -15,8 +20,46 @@ namespace berth::internal {
 /// for accept, connect, send_file and splice.
 int attempt(Operation& operation, int fd, LentPool& lent) noexcept;
 
+/// What an operation waits for, and needs, by its kind.
+struct OperationTraits {
+    bool waits_for_output = false;
+    bool needs_nonblocking = false;  // its system call has no flag that keeps it from waiting
+    bool asks_the_kernel = false;    // it asks poll() itself, whatever was told before
+};
+
+constexpr OperationTraits traits_of(OperationKind kind) noexcept {
+    using enum OperationKind;
+    return {
+        .waits_for_output = kind == connect || kind == send || kind == send_to ||
+                            kind == send_batch || kind == write || kind == send_file,
+        .needs_nonblocking =
+            kind == accept || kind == connect || kind == send_file || kind == splice,
+        .asks_the_kernel = kind == poll || kind == read || kind == write,
+    };
+}
+
+inline constexpr auto kOperationTraits = [] {
+    std::array<OperationTraits, static_cast<std::size_t>(OperationKind::post) + 1> all;
+    for (std::size_t kind = 0; kind < all.size(); ++kind) {
+        all[kind] = traits_of(static_cast<OperationKind>(kind));
+    }
+    return all;
+}();
+
+inline const OperationTraits& traits_of(const Operation& operation) noexcept {
+    return kOperationTraits[static_cast<std::size_t>(operation.kind)];
+}
+
 /// The operation waits for POLLIN (else for POLLOUT, a poll operation for what it names).
-bool waits_for_input(const Operation& operation) noexcept;
+inline bool waits_for_input(const Operation& operation) noexcept {
+    if (operation.kind == OperationKind::poll) [[unlikely]] {
+        return (static_cast<const PollOperation&>(operation).events & POLLOUT) == 0;
+    }
+    if (operation.kind == OperationKind::splice) [[unlikely]] {
+        return !static_cast<const SpliceOperation&>(operation).into_socket;
+    }
+    return !traits_of(operation).waits_for_output;
+}
 
 /// How a cancelled operation that has sent a part of its bytes leaves its stream.
 bool has_sent_in_part(const Operation& operation) noexcept;

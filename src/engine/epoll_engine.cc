@@ -65,12 +65,24 @@ void EpollEngine::detached(ReadinessSlot& slot, Detach how) noexcept {
     }
 }
 
+// Without epoll_pwait2 (some seccomp filters, valgrind) a wait is rounded up to milliseconds.
+int EpollEngine::wait_for_events(epoll_event* events, std::uint64_t deadline_ns) noexcept {
+    constexpr auto kMost = static_cast<int>(kBatchSize);
+    const WaitTime time(deadline_ns);
+    if (has_pwait2_) {
+        const int count = calls().epoll_pwait2(epoll_.get(), events, kMost, time.get(), nullptr);
+        if (count >= 0 || errno != ENOSYS) {
+            return count;
+        }
+        has_pwait2_ = false;
+    }
+    return calls().epoll_pwait(epoll_.get(), events, kMost, time.milliseconds(), nullptr);
+}
+
 int EpollEngine::wait(std::uint64_t deadline_ns) noexcept {
     std::array<epoll_event, kBatchSize> events;
-    const WaitTime time(deadline_ns);
     ++counted_.wait_count;
-    const int count = calls().epoll_pwait2(epoll_.get(), events.data(),
-                                           static_cast<int>(kBatchSize), time.get(), nullptr);
+    const int count = wait_for_events(events.data(), deadline_ns);
     if (count < 0) {
         return errno == EINTR ? 0 : errno;
     }

@@ -11,6 +11,8 @@
 
 #include <berth/descriptor.h>
 
+#include <sys/epoll.h>
+
 namespace berth::internal {
 
 class EpollEngine : public ReadinessEngine {
@@ -31,6 +33,9 @@ protected:
     void detached(ReadinessSlot& slot, Detach how) noexcept override;
 
 private:
+    int wait_for_events(epoll_event* events, std::uint64_t deadline_ns) noexcept;
+
+    bool has_pwait2_ = true;
     Descriptor epoll_;
     Wakeup wakeup_;
 };

@@ -46,12 +46,6 @@ bool is_stream_write(const Operation& operation) noexcept {
     return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
 }
 
-// poll() itself says what is true now, whatever was told before.
-bool asks_the_kernel(const Operation& operation) noexcept {
-    return operation.kind == OperationKind::poll || operation.kind == OperationKind::read ||
-           operation.kind == OperationKind::write;
-}
-
 }  // namespace
 
 SlotHandle ReadinessEngine::attach(int fd, DescriptorKind kind) noexcept {
@@ -110,12 +104,8 @@ void ReadinessEngine::detach(SlotHandle handle, Detach how, CloseOperation* clos
     }
 }
 
-// These calls have no flag that keeps them from waiting.
-int ReadinessEngine::make_nonblocking(ReadinessSlot& slot, const Operation& operation) noexcept {
-    const bool needs_it =
-        operation.kind == OperationKind::accept || operation.kind == OperationKind::connect ||
-        operation.kind == OperationKind::send_file || operation.kind == OperationKind::splice;
-    if (slot.is_nonblocking || !needs_it || slot.kind == DescriptorKind::other) {
+int ReadinessEngine::make_nonblocking(ReadinessSlot& slot) noexcept {
+    if (slot.kind == DescriptorKind::other) {
         return 0;
     }
     int on = 1;
@@ -147,11 +137,15 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
         operation.result = -EBADF;
         return Start::done;
     }
-    int result = make_nonblocking(*slot, operation);
+    const OperationTraits& traits = traits_of(operation);
+    int result = 0;
+    if (traits.needs_nonblocking && !slot->is_nonblocking) {
+        result = make_nonblocking(*slot);
+    }
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;
     if (result == 0 && list.is_empty() &&
-        ((is_read ? slot->may_read : slot->may_write) || asks_the_kernel(operation))) {
+        ((is_read ? slot->may_read : slot->may_write) || traits.asks_the_kernel)) {
         result = try_now(*slot, operation);
     } else if (result == 0) {
         result = -EAGAIN;
@@ -186,7 +180,7 @@ void ReadinessEngine::cancel(Operation& operation) noexcept {
 }
 
 void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool& may) noexcept {
-    while (!list.is_empty() && (may || asks_the_kernel(*list.front()))) {
+    while (!list.is_empty() && (may || traits_of(*list.front()).asks_the_kernel)) {
         Operation& operation = *list.front();
         const int result = try_now(slot, operation);
         if (result == -EAGAIN) {

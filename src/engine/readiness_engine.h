@@ -74,7 +74,7 @@ protected:
 
 private:
     int try_now(ReadinessSlot& slot, Operation& operation) noexcept;
-    int make_nonblocking(ReadinessSlot& slot, const Operation& operation) noexcept;
+    int make_nonblocking(ReadinessSlot& slot) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 
     LentPool lent_;

@@ -3,6 +3,7 @@
 
 #include "src/base/system_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace berth::internal {
@@ -33,6 +34,16 @@ public:
 
     /// Null: for ever.
     const timespec* get() const noexcept { return is_endless_ ? nullptr : &time_; }
+
+    /// Rounded up, at most an hour; -1: for ever.
+    int milliseconds() const noexcept {
+        constexpr time_t kMostSeconds = 3600;
+        if (is_endless_) {
+            return -1;
+        }
+        const auto seconds = static_cast<int>(std::min(time_.tv_sec, kMostSeconds));
+        return seconds * 1000 + static_cast<int>((time_.tv_nsec + 999'999) / 1'000'000);
+    }
 
 private:
     timespec time_{};

@@ -137,6 +137,11 @@ void LoopState::schedule(Operation& operation, std::uint64_t deadline_ns) noexce
     // Without memory for the heap a timer is up to a millisecond late.
     operation.is_precise = is_close && precise_.schedule(operation.timer, deadline_ns).has_value();
     if (!operation.is_precise) {
+        if (wheel_.is_empty()) {
+            // The wheel has not been turned while there was nothing on it.
+            TimerList none;
+            wheel_.expire(now_ns(), none);
+        }
         wheel_.schedule(operation.timer, deadline_ns);
     }
 }

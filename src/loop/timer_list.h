@@ -56,7 +56,8 @@ public:
             return nullptr;
         }
         // Of many nodes each is a cache miss, and the list alone names the next one too late.
-        __builtin_prefetch(std::bit_cast<const void*>(node->place & ~kGivenOut), 1);
+        __builtin_prefetch(
+            std::bit_cast<const void*>(static_cast<std::uintptr_t>(node->place & ~kGivenOut)), 1);
         unlink_node(*node);
         return node;
     }

@@ -8,27 +8,29 @@
 // waits at the level of the highest digit in which its tick differs from the current one, in the
 // slot of that digit:
 //
-//   level 0   64 slots of     1 ms       now ──▶ ▢▢▣▢▢▣▢ …
-//   level 1   64 slots of    64 ms               ▢▣▢▢▢▢▢ …   one bit for each slot that is occupied
-//   level 2   64 slots of   4.1 s
-//   …                                            when the current tick enters a slot, its nodes
-//   move level 6   64 slots of   2.2 years            to lower levels level 7    5 slots of   139
-//   years, for the rest of what 64 bits of nanoseconds can say
+//   level 0   64 slots of 1 ms         now ──▶ . . # . . # …
+//   level 1   64 slots of 64 ms                . # . . . . …   one bit for each slot: occupied
+//   level 2   64 slots of 4.1 s
+//   …
+//   level 6   64 slots of 2.2 years
+//   level 7   5 slots of 139 years: to the end of what 64 bits of nanoseconds can say
 //
-// So all nodes of a tick are always in the same slot, all occupied slots lie ahead, and the lowest
-// occupied level holds what comes first: no tick without nodes is ever looked at.
+// When the current tick enters a slot, the slot's nodes move to lower levels. So all nodes of a
+// tick are always in the same slot, all occupied slots lie ahead, and the lowest occupied level
+// holds what comes first: no tick without nodes is ever looked at.
 //
 // Promised:
-//   - A deadline is due from the first full millisecond at or after it, so a node is never given
-//   out
-//     early, and late by less than a millisecond. A deadline that the `now_ns` of the last expire()
-//     has already reached is due at the next expire(), whatever its `now_ns`.
-//   - expire() gives out due nodes in the order of their ticks, however far it jumps, and nodes of
-//     one tick in the order in which they were scheduled. What was due when it was scheduled comes
-//     first.
-// Not promised: the order of deadlines within a tick (see precise_timers.h for better); the place
-// of a postponed node among those of its new tick; that a deadline within the last millisecond that
-// 64 bits can say is ever due.
+//
+// - A deadline is due from the first full millisecond at or after it. So a node is never given out
+//   early, and less than a millisecond late. A deadline that the `now_ns` of the last expire() has
+//   already reached is due at the next expire(), whatever its `now_ns`.
+// - expire() gives out due nodes in the order of their ticks, however far it jumps, and nodes of
+//   one tick in the order in which they were scheduled. What was due when it was scheduled comes
+//   first.
+//
+// Not promised: the order of deadlines within a tick (see precise_timers.h); the place of a
+// postponed node among those of its new tick; that a deadline within the last millisecond that 64
+// bits can say is ever due.
 //
 // The wheel reads no clock: times are nanoseconds of CLOCK_MONOTONIC, or of any other clock, as its
 // caller gives them. It allocates nothing; nodes belong to their owners. 15 KiB, does not move.

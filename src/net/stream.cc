@@ -230,12 +230,16 @@ Result<void> Stream::make_queue() {
 }
 
 Result<void> Stream::write(Lent bytes) {
-    BERTH_TRY(make_queue());
+    if (queue_ == nullptr) {
+        BERTH_TRY(make_queue());
+    }
     return queue_->write(std::move(bytes));
 }
 
 Result<void> Stream::write(std::span<const std::byte> bytes) {
-    BERTH_TRY(make_queue());
+    if (queue_ == nullptr) {
+        BERTH_TRY(make_queue());
+    }
     return queue_->write(bytes);
 }
 

@@ -26,7 +26,9 @@ Result<void> WriteQueue::status() const noexcept {
 }
 
 Result<void> WriteQueue::write(Lent bytes) noexcept {
-    BERTH_TRY(status());
+    if (system_errno_ != 0) {
+        return status();
+    }
     OwnedWrite* write = take_write();
     if (write == nullptr) {
         return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
@@ -36,7 +38,9 @@ Result<void> WriteQueue::write(Lent bytes) noexcept {
 }
 
 Result<void> WriteQueue::write(std::span<const std::byte> bytes) noexcept {
-    BERTH_TRY(status());
+    if (system_errno_ != 0) {
+        return status();
+    }
     OwnedWrite* write = take_write();
     if (write == nullptr) {
         return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
@@ -49,10 +53,12 @@ Result<void> WriteQueue::submit(OwnedWrite& write, std::span<const std::byte> by
     write.set(bytes);
     write.sent = 0;
     if (loop_.submit(write, slot_, kNoDeadline) == Start::done) {
-        if (write.has_failed()) {
-            fail(write.system_errno());
-        }
+        const int reason = write.system_errno();
         extension_.put_back(write);
+        if (reason == 0) {
+            return {};
+        }
+        fail(reason);
         return status();
     }
     if (pending_count_++ == 0) {
