@@ -52,6 +52,7 @@ struct Watermarks {
 };
 
 class ConnectAwaiter;
+class RoomAwaiter;
 class WriteAwaiter;
 
 class BERTH_API Stream {
@@ -138,6 +139,8 @@ public:
     /// Completes when the queue has fallen to the low watermark, at once when it is not congested.
     /// **Errors:** as write().
     Start wait_for_room(WaitOperation& operation, Deadline deadline = {}) noexcept;
+    /// The same to await: `co_await stream.room()`.
+    RoomAwaiter room(Deadline deadline = {}) noexcept;
     Result<void> set_watermarks(Watermarks watermarks);
     /// How long close() goes on sending what is queued; 30 s unless told otherwise.
     Result<void> set_linger(std::chrono::nanoseconds linger);
@@ -154,11 +157,13 @@ public:
 
 private:
     friend class ConnectAwaiter;
+    friend class RoomAwaiter;
     friend class WriteAwaiter;
     friend class Listener;
 
     Stream(internal::LoopState* loop, internal::SlotHandle slot, int fd) noexcept;
     Result<void> make_queue();
+    Result<std::size_t> send_now(std::span<const std::byte> bytes);
     void take_over(Stream& other) noexcept;
     void close_with(CloseOperation* operation) noexcept;
     void forget() noexcept;
@@ -184,6 +189,18 @@ public:
 
 private:
     Result<Stream> stream_;
+    Deadline deadline_;
+};
+
+class BERTH_API RoomAwaiter final : public Awaiter<WaitOperation> {
+public:
+    RoomAwaiter(Stream& stream, Deadline deadline) noexcept;
+
+    bool await_ready() noexcept;
+    Result<void> await_resume() const noexcept;
+
+private:
+    Stream& stream_;
     Deadline deadline_;
 };
 

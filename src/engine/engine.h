@@ -11,8 +11,11 @@
 #include <berth/loop.h>
 #include <berth/operation.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace berth::internal {
 
@@ -74,6 +77,9 @@ public:
     /// Pending: its stage is waiting, and it goes to the ready list later. EBADF when its socket is
     /// gone.
     virtual Start submit(Operation& operation) noexcept = 0;
+    /// Hands `bytes` to the kernel now, where that is how this engine sends and nothing of the
+    /// socket waits to be sent before: how many it took, or -errno; -EAGAIN for "submit it".
+    virtual int send_now(SlotHandle, std::span<const std::byte>) noexcept { return -EAGAIN; }
     /// Ends an operation that is waiting: it goes to the ready list with its cancel_reason, as soon
     /// as the kernel has let go of it, unless a result comes first.
     virtual void cancel(Operation& operation) noexcept = 0;

@@ -165,6 +165,24 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     return Start::done;
 }
 
+int ReadinessEngine::send_now(SlotHandle handle, std::span<const std::byte> bytes) noexcept {
+    ReadinessSlot* slot = slots_.find(handle);
+    if (slot == nullptr) {
+        return -EBADF;
+    }
+    if (!slot->may_write || slot->is_write_broken || !slot->writes.is_empty()) {
+        return -EAGAIN;
+    }
+    const ssize_t count =
+        calls().send(slot->fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count >= 0) {
+        slot->may_write = static_cast<std::size_t>(count) == bytes.size();
+        return static_cast<int>(count);
+    }
+    // An interrupted send is made again by the operation that follows.
+    return errno == EINTR ? -EAGAIN : -errno;
+}
+
 void ReadinessEngine::cancel(Operation& operation) noexcept {
     ReadinessSlot& slot = slots_.at(operation.slot.index);
     OperationList& list = waits_for_input(operation) ? slot.reads : slot.writes;

@@ -49,6 +49,7 @@ public:
     void note_mode(SlotHandle slot) noexcept override;
     void detach(SlotHandle slot, Detach how, CloseOperation* closing) noexcept override;
     Start submit(Operation& operation) noexcept override;
+    int send_now(SlotHandle slot, std::span<const std::byte> bytes) noexcept override;
     void cancel(Operation& operation) noexcept override;
     void cancel_input(SlotHandle slot) noexcept override;
     void shut_down() noexcept override;

@@ -44,6 +44,11 @@ public:
     // Operations.
     /// Starts `operation` on `slot`; it is cancelled with -ETIMEDOUT at `deadline`.
     Start submit(Operation& operation, SlotHandle slot, Deadline deadline) noexcept;
+    /// See Engine::send_now().
+    int send_now(SlotHandle slot, std::span<const std::byte> bytes) noexcept {
+        check_thread();
+        return engine_->send_now(slot, bytes);
+    }
     /// Starts a timer: completes with 0 at `deadline`.
     void start_timer(Operation& timer, Deadline deadline) noexcept;
     /// Moves a timer's deadline, or starts it.

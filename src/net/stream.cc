@@ -229,18 +229,44 @@ Result<void> Stream::make_queue() {
     return {};
 }
 
+// What the kernel takes at once needs no queue.
 Result<void> Stream::write(Lent bytes) {
-    if (queue_ == nullptr) {
-        BERTH_TRY(make_queue());
+    const std::size_t sent = BERTH_TRY(send_now(bytes.bytes()));
+    if (sent == bytes.size()) {
+        return {};
     }
+    bytes.remove_prefix(sent);
+    BERTH_TRY(make_queue());
     return queue_->write(std::move(bytes));
 }
 
 Result<void> Stream::write(std::span<const std::byte> bytes) {
-    if (queue_ == nullptr) {
+    const std::size_t sent = BERTH_TRY(send_now(bytes));
+    if (sent == bytes.size()) {
+        return {};
+    }
+    BERTH_TRY(make_queue());
+    return queue_->write(bytes.subspan(sent));
+}
+
+// An error stays: it is that of every later write too.
+Result<std::size_t> Stream::send_now(std::span<const std::byte> bytes) {
+    if (bytes.empty() || !slot_.is_valid()) {
         BERTH_TRY(make_queue());
     }
-    return queue_->write(bytes);
+    if (queue_ != nullptr) {
+        BERTH_TRY(queue_->status());
+    }
+    const int count = loop_->send_now(slot_, bytes);
+    if (count >= 0) {
+        return static_cast<std::size_t>(count);
+    }
+    if (count != -EAGAIN) {
+        BERTH_TRY(make_queue());
+        queue_->fail(-count);
+        return std::unexpected(queue_->status().error());
+    }
+    return 0;
 }
 
 std::size_t Stream::queued_size() const noexcept {
@@ -356,6 +382,22 @@ Result<Stream> ConnectAwaiter::await_resume() noexcept {
         return std::unexpected(error());
     }
     return std::move(stream_);
+}
+
+RoomAwaiter Stream::room(Deadline deadline) noexcept { return {*this, deadline}; }
+
+RoomAwaiter::RoomAwaiter(Stream& stream, Deadline deadline) noexcept
+    : Awaiter(stream.loop_, {}, deadline), stream_(stream), deadline_(deadline) {}
+
+bool RoomAwaiter::await_ready() noexcept {
+    return is_cancelled_before() || stream_.wait_for_room(*this, deadline_) == Start::done;
+}
+
+Result<void> RoomAwaiter::await_resume() const noexcept {
+    if (has_failed()) {
+        return std::unexpected(Error::from_errno(system_errno(), "write", "stream"));
+    }
+    return {};
 }
 
 WriteAwaiter::WriteAwaiter(Stream& stream, Result<void> written, Deadline deadline) noexcept

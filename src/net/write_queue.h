@@ -42,6 +42,8 @@ public:
     void set_watermarks(Watermarks watermarks) noexcept { watermarks_ = watermarks; }
     void set_linger(std::chrono::nanoseconds linger) noexcept { linger_ = linger; }
 
+    /// A write has failed outside of this queue.
+    void fail(int system_errno) noexcept;
     /// Shuts the sending side of `fd` down when everything is sent.
     Result<void> shut_down_write(int fd) noexcept;
 
@@ -67,7 +69,6 @@ private:
     OwnedWrite* take_write() noexcept;
     Result<void> submit(OwnedWrite& write, std::span<const std::byte> bytes) noexcept;
     void note_sent(OwnedWrite& write) noexcept;
-    void fail(int system_errno) noexcept;
     void end_waits(int result) noexcept;
     void drained() noexcept;
     void close_socket(Detach how) noexcept;
