@@ -75,7 +75,7 @@ struct Task {
 };
 
 /// What one bench of the headline can do with a selection that was made for all: nothing, when it
-/// knows none of the named allocators or protocols.
+/// knows none of the named allocators or protocols, or compares no programs and some were named.
 std::optional<bench::Selection> narrow(bench::Selection selection, const BenchEntry& bench) {
     const auto keep = [](auto& wanted, const auto& known) {
         const bool was_named = !wanted.empty();
@@ -86,7 +86,10 @@ std::optional<bench::Selection> narrow(bench::Selection selection, const BenchEn
     };
     const bool has_allocator = keep(selection.allocators, bench.allocators());
     const bool has_protocol = bench.protocols.empty() || keep(selection.protocols, bench.protocols);
-    return has_allocator && has_protocol ? std::optional(std::move(selection)) : std::nullopt;
+    const bool names_programs = !selection.programs.empty() || !selection.engines.empty();
+    const bool has_program = !names_programs || knows_option(bench, "program");
+    return has_allocator && has_protocol && has_program ? std::optional(std::move(selection))
+                                                        : std::nullopt;
 }
 
 std::vector<Task> tasks_of(const BenchRequest& request) {
@@ -132,7 +135,7 @@ void announce(const BenchRequest& request, const Environment& environment,
     const bench::Selection& selection = request.selection;
     const bool is_default_length = !selection.seconds && !selection.repeats;
     const std::string_view longest =
-        request.bench != nullptr ? request.bench->longest : "2 minutes";
+        request.bench != nullptr ? request.bench->longest : "3 minutes";
     reporter.note(fmt::format("{}, for {}", environment.note,
                               is_default_length ? fmt::format("{} at most", longest)
                                                 : "as long as --seconds and --repeats ask"),

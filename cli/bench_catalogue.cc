@@ -10,6 +10,11 @@
 #include <algorithm>
 
 namespace berth::cli {
+namespace {
+
+std::span<const std::string_view> no_allocators() { return {}; }
+
+}  // namespace
 
 const std::vector<BenchEntry>& bench_catalogue() {
     static const std::vector<BenchEntry> entries = {
@@ -47,6 +52,55 @@ const std::vector<BenchEntry>& bench_catalogue() {
          bench::run_history,
          bench::history_allocators,
          {"allocator", "threads", "workers", "seconds", "repeats"},
+         {},
+         "2 minutes"},
+        {"transfer",
+         "100,000 KiB from a server to a client that reads through its loop",
+         bench::run_transfer,
+         no_allocators,
+         {"program", "engine", "connections", "seconds", "repeats"},
+         {},
+         "3 minutes"},
+        {"echo",
+         "Messages of 64 bytes and their way back, over few and very many connections",
+         bench::run_echo,
+         no_allocators,
+         {"program", "engine", "connections", "seconds", "repeats"},
+         {},
+         "3 minutes"},
+        {"idle",
+         "What an event costs while most connections say nothing",
+         bench::run_idle,
+         no_allocators,
+         {"program", "engine", "connections", "idle", "seconds", "repeats"},
+         {},
+         "3 minutes"},
+        {"churn",
+         "Connections that open and close at once, while more and more ports are taken",
+         bench::run_churn,
+         no_allocators,
+         {"program", "engine", "occupancy", "seconds", "repeats"},
+         {},
+         "3 minutes"},
+        {"datagrams",
+         "Datagrams one way: one by one, in batches, and segmented by the kernel",
+         bench::run_datagrams,
+         no_allocators,
+         {"program", "engine", "seconds", "repeats"},
+         {},
+         "3 minutes"},
+        {"wake",
+         "Posting to a loop from another thread",
+         bench::run_wake,
+         no_allocators,
+         {"program", "engine", "seconds", "repeats"},
+         {},
+         "2 minutes"},
+        {"memory",
+         "What an idle connection takes of a server's memory",
+         bench::run_memory,
+         no_allocators,
+         {"program", "engine", "connections"},
          {},
          "2 minutes"},
     };

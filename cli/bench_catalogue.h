@@ -16,7 +16,7 @@ struct BenchEntry {
     std::string_view name;
     std::string_view description;
     bench::Workload run;
-    std::span<const std::string_view> (*allocators)();
+    std::span<const std::string_view> (*allocators)();  // empty: it compares programs instead
     std::vector<std::string_view> options;  // names without dashes, beside the common ones
     std::vector<Protocol> protocols;        // that it can measure; empty: it opens no socket
     std::string_view longest;               // how long it takes at most, for people

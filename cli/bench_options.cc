@@ -96,6 +96,23 @@ constexpr BenchOption kOptions[] = {
      [](Text value, Request& request, std::string& refused) {
          return store_numbers(value, request.selection.destinations, 1U, 16U, refused);
      }},
+    {"program", "names of programs, separated by commas", "Who waits for events",
+     [](Text value, Request& request, std::string& refused) {
+         return store(parse_list(value, parse_text), request.selection.programs, refused);
+     }},
+    {"engine", "names of engines, separated by commas", "How they wait",
+     [](Text value, Request& request, std::string& refused) {
+         return store(parse_list(value, parse_text), request.selection.engines, refused);
+     }},
+    {"connections", "numbers from 1 to 60000, separated by commas",
+     "Connections that carry something",
+     [](Text value, Request& request, std::string& refused) {
+         return store_numbers(value, request.selection.connections, 1U, 60'000U, refused);
+     }},
+    {"idle", "numbers from 0 to 60000, separated by commas", "Connections that say nothing",
+     [](Text value, Request& request, std::string& refused) {
+         return store_numbers(value, request.selection.idle, 0U, 60'000U, refused);
+     }},
     {"workers", "a number from 1 to 1024", "Workers that bind in a loop",
      [](Text value, Request& request, std::string& refused) {
          return store(parse_number(value, 1U, 1024U), request.selection.workers, refused);

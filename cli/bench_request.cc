@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/bench_request.h"
 
+#include "bench/programs/program.h"
 #include "cli/values.h"
 
 #include <fmt/format.h>
@@ -85,6 +86,25 @@ std::expected<void, UsageError> check_protocols(const BenchRequest& request) {
     return {};
 }
 
+std::expected<void, UsageError> check_names(const BenchRequest& request, std::string_view option,
+                                            const std::vector<std::string>& given,
+                                            std::span<const std::string_view> known) {
+    for (const std::string& name : given) {
+        if (std::ranges::find(known, name) == known.end()) {
+            return refuse(request.bench,
+                          refused_value(option, name, one_of({known.begin(), known.end()})));
+        }
+    }
+    return {};
+}
+
+std::expected<void, UsageError> check_programs(const BenchRequest& request) {
+    const bench::Selection& selection = request.selection;
+    auto checked = check_names(request, "program", selection.programs, bench::program_names());
+    return checked ? check_names(request, "engine", selection.engines, bench::engine_names())
+                   : checked;
+}
+
 std::uint64_t random_seed() {
     std::random_device source;
     return source();
@@ -122,6 +142,9 @@ std::expected<BenchRequest, UsageError> make_request(std::string_view bench_name
         return std::unexpected(checked.error());
     }
     if (auto checked = check_protocols(request); !checked) {
+        return std::unexpected(checked.error());
+    }
+    if (auto checked = check_programs(request); !checked) {
         return std::unexpected(checked.error());
     }
     return request;

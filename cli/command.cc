@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
+#include "bench/programs/program.h"
 #include "cli/bench.h"
 #include "cli/bench_request.h"
 #include "cli/values.h"
@@ -39,7 +40,7 @@ public:
         bench_ = app_.add_subcommand("bench", "Measure what local ports cost on this host");
         prepare(*bench_);
         bench_->footer(
-            "Without a name: the headline of all, in about 90 seconds. Everything runs "
+            "Without a name: the headline of all, in about 2 minutes. Everything runs "
             "in a network\nnamespace of its own and changes nothing on the host.\n" +
             std::string(kFooter));
         for (const BenchOption& option : bench_options()) {
@@ -98,7 +99,14 @@ private:
                                     option.accepted);
             }
         }
-        return fmt::format("{}\nAllocators: {}", help, one_of(allocators));
+        return allocators.empty()
+                   ? fmt::format("{}\nPrograms: {}\nEngines: {}", help,
+                                 names_of(bench::program_names()), names_of(bench::engine_names()))
+                   : fmt::format("{}\nAllocators: {}", help, one_of(allocators));
+    }
+
+    static std::string names_of(std::span<const std::string_view> names) {
+        return one_of({names.begin(), names.end()});
     }
 
     /// CLI11's text names the option; what it wants is known here.

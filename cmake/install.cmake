@@ -3,13 +3,22 @@
 include(CMakePackageConfigHelpers)
 set(berth_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/berth)
 
-install(TARGETS berth EXPORT berthTargets)
+install(TARGETS ${berth_components} EXPORT berthTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/berth TYPE INCLUDE FILES_MATCHING PATTERN *.h)
 install(EXPORT berthTargets NAMESPACE berth:: DESTINATION ${berth_package_dir})
 if(TARGET berth_command)
     install(TARGETS berth_command)
 endif()
 
+# What the consumer of a static library links, by its pkg-config name.
+set(berth_static_needs libmnl liburing)
+if(TARGET berth_tls)
+    list(APPEND berth_static_needs openssl)
+endif()
+if(TARGET berth_names)
+    list(APPEND berth_static_needs libcares)
+endif()
+list(JOIN berth_static_needs " " berth_static_needs)
 get_target_property(berth_library_type berth TYPE)
 configure_package_config_file(cmake/berthConfig.cmake.in berthConfig.cmake
     INSTALL_DESTINATION ${berth_package_dir} NO_SET_AND_CHECK_MACRO)

@@ -27,6 +27,10 @@ struct Selection {
     std::vector<double> occupancies_percent;
     std::vector<unsigned> threads;
     std::vector<unsigned> destinations;
+    std::vector<std::string> programs;  // of program_names()
+    std::vector<std::string> engines;   // of engine_names()
+    std::vector<unsigned> connections;  // that carry something, per program
+    std::vector<unsigned> idle;         // that do not, beside them
     std::optional<unsigned> workers;
     std::optional<WorkerMode> mode;
     std::optional<double> rate;          // binds per second in all
@@ -75,5 +79,12 @@ Result<void> run_connect(const Selection&, const Environment&, Reporter&);
 Result<void> run_reproducer(const Selection&, const Environment&, Reporter&);
 Result<void> run_table(const Selection&, const Environment&, Reporter&);
 Result<void> run_history(const Selection&, const Environment&, Reporter&);
+Result<void> run_transfer(const Selection&, const Environment&, Reporter&);
+Result<void> run_echo(const Selection&, const Environment&, Reporter&);
+Result<void> run_idle(const Selection&, const Environment&, Reporter&);
+Result<void> run_churn(const Selection&, const Environment&, Reporter&);
+Result<void> run_datagrams(const Selection&, const Environment&, Reporter&);
+Result<void> run_wake(const Selection&, const Environment&, Reporter&);
+Result<void> run_memory(const Selection&, const Environment&, Reporter&);
 
 }  // namespace berth::bench

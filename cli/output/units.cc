@@ -106,6 +106,9 @@ std::string value_text(std::string_view key, const bench::Value& value) {
     if (key.ends_with("_p")) {
         return *number < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *number);
     }
+    if (key.starts_with("ratio_")) {
+        return fmt::format("{:.2f}", *number);
+    }
     return short_number(*number);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <berth/descriptor.h>
 
+#include "src/base/system_calls.h"
+
 #include <cerrno>
 
 #include <unistd.h>
@@ -15,7 +17,7 @@ void Descriptor::reset(int fd) noexcept {
     // A destructor must not disturb the errno that its caller is about to read. EINTR is no reason
     // to try again: on Linux the descriptor is gone already, and its number may be somebody else's.
     const int saved_errno = errno;
-    ::close(previous);
+    internal::calls().close(previous);
     errno = saved_errno;
 }
 

@@ -141,6 +141,8 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     int result = 0;
     if (traits.needs_nonblocking && !slot->is_nonblocking) {
         result = make_nonblocking(*slot);
+    } else if (slot->is_write_broken && is_stream_write(operation)) {
+        result = -EPIPE;
     }
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;

@@ -13,6 +13,8 @@ namespace berth::internal {
 
 class Wakeup {
 public:
+    /// None: nobody waits for it.
+    Wakeup() noexcept = default;
     static Result<Wakeup> open();
 
     Wakeup(Wakeup&& other) noexcept : descriptor_(std::move(other.descriptor_)) {}

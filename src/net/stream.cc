@@ -254,8 +254,8 @@ Result<std::size_t> Stream::send_now(std::span<const std::byte> bytes) {
     if (bytes.empty() || !slot_.is_valid()) {
         BERTH_TRY(make_queue());
     }
-    if (queue_ != nullptr) {
-        BERTH_TRY(queue_->status());
+    if (queue_ != nullptr && queue_->has_failed()) {
+        return std::unexpected(queue_->status().error());
     }
     const int count = loop_->send_now(slot_, bytes);
     if (count >= 0) {

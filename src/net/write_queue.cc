@@ -26,7 +26,7 @@ Result<void> WriteQueue::status() const noexcept {
 }
 
 Result<void> WriteQueue::write(Lent bytes) noexcept {
-    if (system_errno_ != 0) {
+    if (has_failed()) {
         return status();
     }
     OwnedWrite* write = take_write();
@@ -38,7 +38,7 @@ Result<void> WriteQueue::write(Lent bytes) noexcept {
 }
 
 Result<void> WriteQueue::write(std::span<const std::byte> bytes) noexcept {
-    if (system_errno_ != 0) {
+    if (has_failed()) {
         return status();
     }
     OwnedWrite* write = take_write();

@@ -30,6 +30,7 @@ public:
 
     Result<void> write(Lent bytes) noexcept;
     Result<void> write(std::span<const std::byte> bytes) noexcept;
+    bool has_failed() const noexcept { return system_errno_ != 0; }
     /// The first error that a write met.
     Result<void> status() const noexcept;
 

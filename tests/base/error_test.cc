@@ -86,7 +86,7 @@ TEST(Error, ErrnoChoosesTheCode) {
         {ENOMEM, Errc::out_of_memory},
         {ENOBUFS, Errc::out_of_memory},
         {ECONNREFUSED, Errc::refused},
-        {ECONNRESET, Errc::refused},
+        {ECONNRESET, Errc::reset},
         {ENETUNREACH, Errc::unreachable},
         {EHOSTUNREACH, Errc::unreachable},
         {ETIMEDOUT, Errc::timed_out},

@@ -57,6 +57,35 @@ TEST(BenchRequest, TheReproducersOptionsReachTheSelection) {
     EXPECT_EQ(request->where, bench::NamespaceChoice::host);
 }
 
+TEST(BenchRequest, TheLoopsOptionsReachTheSelection) {
+    const auto request = make_request("idle", given({{"program", "raw,berth-coroutines"},
+                                                     {"engine", "epoll-edge,io_uring"},
+                                                     {"connections", "1,8000"},
+                                                     {"idle", "0,18900"}}));
+    ASSERT_TRUE(request.has_value()) << request.error().message;
+    const bench::Selection& selection = request->selection;
+    EXPECT_EQ(selection.programs, (std::vector<std::string>{"raw", "berth-coroutines"}));
+    EXPECT_EQ(selection.engines, (std::vector<std::string>{"epoll-edge", "io_uring"}));
+    EXPECT_EQ(selection.connections, (std::vector<unsigned>{1, 8'000}));
+    EXPECT_EQ(selection.idle, (std::vector<unsigned>{0, 18'900}));
+}
+
+TEST(BenchRequest, AnUnknownProgramOrEngineIsRefusedWithTheKnownOnes) {
+    const auto program = make_request("echo", given({{"program", "raw,libfoo"}}));
+    ASSERT_FALSE(program.has_value());
+    EXPECT_NE(program.error().message.find("'libfoo'; accepted: raw, berth"), std::string::npos)
+        << program.error().message;
+    const auto engine = make_request("", given({{"engine", "kqueue"}}));
+    ASSERT_FALSE(engine.has_value());
+    EXPECT_NE(engine.error().message.find("'kqueue'; accepted: select"), std::string::npos)
+        << engine.error().message;
+}
+
+TEST(BenchRequest, ABenchOfAllocatorsKnowsNoProgramsAndTheOtherWayRound) {
+    EXPECT_FALSE(make_request("bind", given({{"program", "raw"}})));
+    EXPECT_FALSE(make_request("echo", given({{"allocator", "kernel"}})));
+}
+
 TEST(BenchRequest, WithoutANameItIsTheHeadline) {
     const auto request = make_request("", given({{"rate", "5"}, {"threads", "1,2"}}));
     ASSERT_TRUE(request.has_value());

@@ -90,5 +90,21 @@ TEST(Bench, ConnectOpensConnectionsUntilItsTimeIsOver) {
     EXPECT_GT(object["rows"][1]["total_ms"].get<double>(), 0);
 }
 
+TEST(Bench, EchoComparesProgramsWithTheRawOne) {
+    const Outcome outcome =
+        run_in_child({"bench", "echo", "--program", "raw", "--engine", "poll", "--connections", "2",
+                      "--repeats", "2", "--format", "json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.out;
+    const auto object = nlohmann::json::parse(outcome.out);
+    ASSERT_EQ(object["rows"].size(), 1U) << object;
+    const auto& row = object["rows"][0];
+    EXPECT_EQ(row["program"], "raw");
+    EXPECT_EQ(row["engine"], "poll");
+    EXPECT_EQ(row["connections"], 2);
+    EXPECT_GT(row["cpu_ns_per_message"].get<double>(), 0);
+    EXPECT_EQ(row["ratio_to_raw"], 1.0);
+    EXPECT_GT(row["ratio_to_epoll"].get<double>(), 0);
+}
+
 }  // namespace
 }  // namespace berth::cli

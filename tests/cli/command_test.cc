@@ -53,6 +53,9 @@ TEST(Command, HelpNamesTheVerbsTheBenchesAndTheOptions) {
     EXPECT_THAT(bench.out, HasSubstr("reproducer"));
     EXPECT_THAT(bench.out, HasSubstr("--occupancy"));
     EXPECT_THAT(run_words({"bench", "connect", "--help"}).out, HasSubstr("kernel+noport"));
+    const Outcome echo = run_words({"bench", "echo", "--help"});
+    EXPECT_THAT(echo.out, HasSubstr("libuv"));
+    EXPECT_THAT(echo.out, HasSubstr("io_uring"));
 }
 
 TEST(Command, AMissingOrUnknownVerbIsRefused) {
@@ -62,7 +65,7 @@ TEST(Command, AMissingOrUnknownVerbIsRefused) {
 }
 
 TEST(Command, AnUnknownBenchOrASecondOneIsRefused) {
-    expect_refused({"bench", "frob"}, "'frob'", "bind, connect, reproducer, table or history");
+    expect_refused({"bench", "frob"}, "'frob'", "bind, connect, reproducer, table, history, ");
     expect_refused({"bench", "bind", "frob"}, "'frob'", "options");
     expect_refused({"bench", "bind", "connect"}, "'bind' and 'connect'", "one bench");
 }

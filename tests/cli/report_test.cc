@@ -193,6 +193,7 @@ TEST(Units, NumbersReadAsPeopleWriteThem) {
     EXPECT_EQ(value_text("spread_percent", 12.34), "12.3 %");
     EXPECT_EQ(value_text("peak_rss_kib", std::int64_t{2048}), "2 MiB");
     EXPECT_EQ(value_text("p50_ns", bench::Value{}), "–");
+    EXPECT_EQ(value_text("ratio_to_raw", 0.9449), "0.94");
     EXPECT_EQ(heading_of("binds_per_second"), "binds/s");
 }
 

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/engine_test.h"
 
+#include "src/engine/simulation/simulation.h"
+
 #include <array>
 #include <string>
 
 namespace berth::test {
 
-struct EngineTest::World {};
+struct EngineTest::World {
+    explicit World(EngineKind kind) {
+        if (kind == EngineKind::simulated) {
+            simulation.emplace(internal::SimulationOptions{.port_range = {10'000, 60'000}});
+        }
+    }
+    std::optional<internal::Simulation> simulation;
+};
 
 EngineTest::EngineTest() = default;
 EngineTest::~EngineTest() = default;
 
 void EngineTest::SetUp() {
-    world_ = std::make_unique<World>();
+    world_ = std::make_unique<World>(GetParam());
     Result<Loop> loop = make_loop();
     if (!loop && loop.error().code() == Errc::unsupported) {
         GTEST_SKIP() << loop.error().message();

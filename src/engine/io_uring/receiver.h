@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Everything that takes bytes out of a descriptor, one operation after the other.
+//
+// Who receives by lending gets a receive into provided buffers that, once asked for, goes on by
+// itself (multishot): what comes while nobody waits is queued in the slot, and handed out without
+// a system call. It ends when too much is queued (back-pressure) or no buffer is left (the slot is
+// then *starved*), and begins again when somebody waits and there is room. A stream that fills two
+// small buffers in a row is given large ones, one for each time that somebody asks.
+//
+// All other operations are requests of their own, but take first what is queued.
+
+#include "src/engine/io_uring/core.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace berth::internal {
+
+class Receiver {
+public:
+    explicit Receiver(Core& core) noexcept : core_(core) {}
+
+    Start submit(RingSlot& slot, Operation& operation) noexcept;
+    void cancel(RingSlot& slot, Operation& operation) noexcept;
+    /// As cancel() for all, with -ECANCELED.
+    void cancel_all(RingSlot& slot) noexcept;
+
+    /// A completion of the slot's receive into provided buffers.
+    void on_receive(RingSlot& slot, int result, unsigned flags) noexcept;
+    void on_operation(RingSlot& slot, Operation& operation, int result, unsigned flags) noexcept;
+
+    void before_wait() noexcept;
+    bool has_starved() const noexcept { return !starved_[0].empty() || !starved_[1].empty(); }
+    /// The slot goes; nothing of it is in flight.
+    void release(RingSlot& slot) noexcept;
+
+private:
+    // What is queued.
+    int take_received(RingSlot& slot, Operation& operation) noexcept;
+    int take_end(RingSlot& slot, Operation& operation) noexcept;
+    std::size_t copy_received(RingSlot& slot, std::span<std::byte> to) noexcept;
+    int copy_datagram(RingSlot& slot, ReceiveFromOperation& operation) noexcept;
+    int copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;
+
+    // The receive into provided buffers.
+    int arm(RingSlot& slot) noexcept;
+    void disarm(RingSlot& slot) noexcept;
+    void note_end(RingSlot& slot, BufferKind kind, int result) noexcept;
+    void choose_buffers(RingSlot& slot, BufferKind kind, int result, unsigned flags) noexcept;
+    void note_heavy(RingSlot& slot) noexcept;
+    bool is_heavy(const RingSlot& slot) noexcept;
+    void tell_polls(RingSlot& slot) noexcept;
+    void rearm_starved(BufferKind kind) noexcept;
+
+    // Operations.
+    void advance(RingSlot& slot) noexcept;
+    int try_at_once(RingSlot& slot, Operation& operation) noexcept;
+    bool start(RingSlot& slot, Operation& operation) noexcept;
+    int start_direct(RingSlot& slot, Operation& operation) noexcept;
+    void start_receive(RingSlot& slot, ReceiveOperation& operation) noexcept;
+    void start_read(RingSlot& slot, ReadOperation& operation, bool is_ready) noexcept;
+    int start_receive_from(RingSlot& slot, ReceiveFromOperation& operation) noexcept;
+    int start_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;
+    int start_splice(RingSlot& slot, SpliceOperation& operation) noexcept;
+    int finish_request(RingSlot& slot, Operation& operation, int result, unsigned flags) noexcept;
+
+    Core& core_;
+    std::array<std::vector<SlotHandle>, 2> starved_;  // by BufferKind
+    std::vector<SlotHandle> heavy_;
+    std::vector<SlotHandle> looked_at_;  // memory for before_wait()
+};
+
+}  // namespace berth::internal

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <berth/tls_stream.h>
+
+#include "src/tls/cipher_queue.h"
+#include "src/tls/tls_machine.h"
+
+#include <array>
+#include <utility>
+
+namespace berth {
+namespace {
+
+using internal::CipherChunkPool;
+using internal::TlsMachine;
+
+// Streams belong to their loop's thread, so those of a thread can share.
+CipherChunkPool& chunk_pool() noexcept {
+    static thread_local CipherChunkPool pool;
+    return pool;
+}
+
+}  // namespace
+
+TlsStream::TlsStream(Stream stream, std::unique_ptr<TlsMachine> machine) noexcept
+    : stream_(std::move(stream)), machine_(std::move(machine)) {}
+
+TlsStream::TlsStream(TlsStream&&) noexcept = default;
+TlsStream& TlsStream::operator=(TlsStream&&) noexcept = default;
+TlsStream::~TlsStream() = default;
+
+Task<Result<TlsStream>> TlsStream::connect(Stream stream, TlsContext context,
+                                           TlsTargetOptions target, Deadline deadline) {
+    return shake_hands(std::move(stream),
+                       TlsMachine::client(context, chunk_pool(), {.host = target.host}), deadline);
+}
+
+Task<Result<TlsStream>> TlsStream::resume(Stream stream, TlsContext context,
+                                          TlsTargetOptions target, TlsSessionTicket ticket,
+                                          Deadline deadline) {
+    return shake_hands(std::move(stream),
+                       TlsMachine::client(context, chunk_pool(),
+                                          {.host = target.host, .ticket = std::move(ticket)}),
+                       deadline);
+}
+
+Task<Result<TlsStream>> TlsStream::accept(Stream stream, TlsContext context, Deadline deadline) {
+    return shake_hands(std::move(stream), TlsMachine::server(context, chunk_pool()), deadline);
+}
+
+Task<Result<TlsStream>> TlsStream::shake_hands(Stream stream,
+                                               Result<std::unique_ptr<TlsMachine>> machine,
+                                               Deadline deadline) {
+    if (!machine) {
+        co_return std::unexpected(machine.error());
+    }
+    TlsStream secure(std::move(stream), std::move(*machine));
+    Result<void> outcome = secure.flush();
+    while (outcome && !secure.machine_->is_handshake_done()) {
+        outcome = co_await secure.feed(deadline);
+    }
+    if (!outcome) {
+        co_return std::unexpected(outcome.error());
+    }
+    co_return std::move(secure);
+}
+
+// Whatever the machine has to say goes into the stream's queue, also an alert after an error.
+Result<void> TlsStream::flush() {
+    std::array<iovec, 8> pieces;
+    while (machine_->has_output()) {
+        const std::size_t count = machine_->gather_ciphertext(pieces);
+        std::size_t size = 0;
+        for (const iovec& piece : std::span(pieces).first(count)) {
+            BERTH_TRY(stream_.write(
+                std::span(static_cast<const std::byte*>(piece.iov_base), piece.iov_len)));
+            size += piece.iov_len;
+        }
+        machine_->consume_ciphertext(size);
+    }
+    return {};
+}
+
+// Gives the machine what comes next, or tells it that nothing does.
+Task<Result<void>> TlsStream::feed(Deadline deadline) {
+    if (machine_->unread_ciphertext() > 0) {
+        co_return machine_->advance();
+    }
+    received_ = co_await stream_.receive(deadline);
+    if (received_.is_error()) {
+        co_return std::unexpected(received_.error());
+    }
+    const Result<void> fed =
+        received_ ? machine_->feed_ciphertext(received_.bytes()) : machine_->end_of_input();
+    const Result<void> flushed = flush();
+    if (machine_->unread_ciphertext() == 0) {
+        received_.give_back();
+    }
+    co_return fed ? flushed : fed;
+}
+
+Task<Result<std::size_t>> TlsStream::receive_into(std::span<std::byte> buffer, Deadline deadline) {
+    for (;;) {
+        const Result<std::size_t> count = machine_->read_plaintext(buffer);
+        if (machine_->unread_ciphertext() == 0) {
+            received_.give_back();
+        }
+        const Result<void> flushed = flush();
+        if (!count || *count > 0 || buffer.empty() || machine_->is_read_closed()) {
+            co_return count;
+        }
+        if (!flushed) {
+            co_return std::unexpected(flushed.error());
+        }
+        const Result<void> fed = co_await feed(deadline);
+        if (!fed) {
+            co_return std::unexpected(fed.error());
+        }
+    }
+}
+
+Task<Result<void>> TlsStream::send(std::span<const std::byte> bytes, Deadline deadline) {
+    while (!bytes.empty()) {
+        const Result<std::size_t> taken = machine_->write_plaintext(bytes);
+        const Result<void> flushed = flush();
+        if (!taken) {
+            co_return std::unexpected(taken.error());
+        }
+        if (!flushed) {
+            co_return flushed;
+        }
+        bytes = bytes.subspan(*taken);
+        const Result<void> room = co_await stream_.room(deadline);
+        if (!room) {
+            co_return room;
+        }
+    }
+    co_return {};
+}
+
+Result<void> TlsStream::shut_down_write() {
+    BERTH_TRY(machine_->shutdown());
+    return flush();
+}
+
+void TlsStream::close() noexcept { stream_.close(); }
+
+TlsVersion TlsStream::version() const noexcept { return machine_->version(); }
+std::string_view TlsStream::alpn() const noexcept { return machine_->alpn(); }
+std::string_view TlsStream::cipher() const noexcept { return machine_->cipher(); }
+std::string_view TlsStream::server_name() const noexcept { return machine_->server_name(); }
+bool TlsStream::was_resumed() const noexcept { return machine_->was_resumed(); }
+
+std::string TlsStream::peer_certificate_subject() const {
+    return machine_->peer_certificate_subject();
+}
+
+std::optional<TlsSessionTicket> TlsStream::take_session_ticket() {
+    return machine_->take_session_ticket();
+}
+
+}  // namespace berth

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each workload for event loops from its selection to its rows, with raw programs and tiny numbers.
+#include "bench/harness/loopback.h"
+#include "tests/bench/noting_reporter.h"
+#include "tests/support/network_namespace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace berth::bench {
+namespace {
+
+constexpr PortRange kRange = {40'000, 40'499};
+
+Environment test_environment() {
+    Environment environment;
+    environment.range = kRange;
+    environment.descriptor_limit = 1'024;
+    return environment;
+}
+
+Selection tiny() {
+    Selection selection;
+    selection.programs = {"raw"};
+    selection.engines = {"epoll", "poll"};
+    selection.connections = {3};
+    selection.idle = {4};
+    selection.occupancies_percent = {0};
+    selection.repeats = 1;
+    return selection;
+}
+
+const Value* find(const Row& row, std::string_view key) {
+    for (const auto* const entries : {&row.variables, &row.figures}) {
+        const auto found = std::ranges::find(
+            *entries, key, [](const auto& entry) { return std::string_view(entry.first); });
+        if (found != entries->end()) {
+            return &found->second;
+        }
+    }
+    return nullptr;
+}
+
+double number(const Row& row, std::string_view key) {
+    const Value* const value = find(row, key);
+    if (value == nullptr) {
+        ADD_FAILURE() << "no " << key;
+        return -1;
+    }
+    if (const auto* const whole = std::get_if<std::int64_t>(value)) {
+        return static_cast<double>(*whole);
+    }
+    const auto* const real = std::get_if<double>(value);
+    return real != nullptr ? *real : -1;
+}
+
+void expect_rows(Workload run, const Selection& selection, std::size_t row_count,
+                 std::initializer_list<std::string_view> positive_figures) {
+    test::NamespaceOptions options;
+    options.range = kRange;
+    test::in_network_namespace(options, [&] {
+        NotingReporter reporter;
+        const Result<void> done = run(selection, test_environment(), reporter);
+        ASSERT_TRUE(done) << done.error().message();
+        EXPECT_TRUE(reporter.notes.empty()) << reporter.notes.front();
+        ASSERT_EQ(reporter.rows.size(), row_count);
+        for (const Row& row : reporter.rows) {
+            EXPECT_EQ(std::get<std::string>(*find(row, "program")), "raw");
+            for (const std::string_view figure : positive_figures) {
+                EXPECT_GT(number(row, figure), 0) << figure;
+            }
+        }
+    });
+}
+
+TEST(LoopBenches, Transfer) {
+    expect_rows(run_transfer, tiny(), 2, {"real_ms", "cpu_ms", "ratio_to_raw", "ratio_to_epoll"});
+}
+
+TEST(LoopBenches, Echo) {
+    expect_rows(run_echo, tiny(), 2,
+                {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw", "ratio_to_epoll",
+                 "peak_rss_kib"});
+}
+
+TEST(LoopBenches, Idle) {
+    expect_rows(run_idle, tiny(), 2, {"cpu_ns_per_message", "ratio_to_raw", "idle"});
+}
+
+TEST(LoopBenches, Churn) {
+    // Accepting once, connecting with the kernel's ports and with the table's.
+    expect_rows(run_churn, tiny(), 6,
+                {"cpu_ns_per_connection", "connections_per_second", "ratio_to_raw"});
+}
+
+TEST(LoopBenches, Datagrams) {
+    Selection selection = tiny();
+    selection.engines = {"epoll"};
+    expect_rows(run_datagrams, selection, 6,
+                {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw"});
+}
+
+TEST(LoopBenches, Wake) {
+    expect_rows(run_wake, tiny(), 2, {"p50_ns", "post_ns", "messages_per_second", "ratio_to_raw"});
+}
+
+TEST(LoopBenches, Memory) { expect_rows(run_memory, tiny(), 2, {"private_kib"}); }
+
+TEST(LoopBenches, ConnectionsBeyondTheHostAreNoted) {
+    Selection selection = tiny();
+    selection.connections = {3, 5'000};
+    test::in_network_namespace([&] {
+        NotingReporter reporter;
+        ASSERT_TRUE(run_memory(selection, test_environment(), reporter));
+        EXPECT_EQ(reporter.rows.size(), 2U);
+        ASSERT_EQ(reporter.notes.size(), 1U);
+        EXPECT_NE(reporter.notes[0].find("5000"), std::string::npos) << reporter.notes[0];
+        EXPECT_TRUE(reporter.was_partial);
+    });
+}
+
+}  // namespace
+}  // namespace berth::bench
