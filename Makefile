@@ -33,36 +33,36 @@ run_tests = @ctest --preset $(1) -j $(JOBS) $(ARGS)
 .SILENT: bench
 
 bench:
-	packaging/install-packages build
+	packaging/install-packages build peers
 	$(call configure,$(PRESET),OFF)
 	$(call compile,$(PRESET)) --target berth_command
 	build/$(PRESET)/berth bench $(ARGS)
 
 build:
-	@packaging/install-packages build
+	@packaging/install-packages build peers
 	$(call configure,$(PRESET),OFF)
 	$(call compile,$(PRESET)) --target berth berth_command
 
 test:
-	@packaging/install-packages build test
+	@packaging/install-packages build peers test
 	$(call configure,$(PRESET),ON)
 	$(call compile,$(PRESET))
 	$(call run_tests,$(PRESET))
 
 shared:
-	@packaging/install-packages build test
+	@packaging/install-packages build peers test
 	$(call configure,shared,ON)
 	$(call compile,shared)
 	$(call run_tests,shared)
 
 asan tsan:
-	@packaging/install-packages build test check
+	@packaging/install-packages build peers test check
 	$(call configure,$@,ON)
 	$(call compile,$@)
 	$(call run_tests,$@)
 
 headers:
-	@packaging/install-packages build
+	@packaging/install-packages build peers
 	$(call configure,$(PRESET),OFF)
 	$(call compile,$(PRESET)) --target berth_header_check
 
@@ -77,7 +77,7 @@ format-check:
 # clang-tidy reads the flags of the asan build: it is the one for clang. A stamp for each file
 # makes it run again only where something changed; any header counts for all files.
 tidy:
-	@packaging/install-packages build test check
+	@packaging/install-packages build peers test check
 	$(call configure,asan,ON)
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(JOBS) \
 	    tidy-files

@@ -85,6 +85,7 @@ Result<void> run_idle(const Selection&, const Environment&, Reporter&);
 Result<void> run_churn(const Selection&, const Environment&, Reporter&);
 Result<void> run_datagrams(const Selection&, const Environment&, Reporter&);
 Result<void> run_wake(const Selection&, const Environment&, Reporter&);
+Result<void> run_timers(const Selection&, const Environment&, Reporter&);
 Result<void> run_memory(const Selection&, const Environment&, Reporter&);
 
 }  // namespace berth::bench

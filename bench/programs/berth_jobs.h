@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The programs over berth with callbacks, one file for each job. They use nothing that a user of
-// the library does not have.
+// The programs over berth: with callbacks, one file for each job, and in coroutines. They use
+// nothing that a user of the library does not have.
 
 #include "bench/programs/program.h"
 
@@ -16,6 +16,9 @@ Result<void> berth_transfer(TransferJob& job, EngineKind engine);
 Result<void> berth_echo(EchoJob& job, EngineKind engine);
 Result<void> berth_churn(ChurnJob& job, EngineKind engine);
 Result<void> berth_datagrams(DatagramsJob& job, EngineKind engine);
+Result<void> berth_coroutine_transfer(TransferJob& job, EngineKind engine);
+Result<void> berth_coroutine_echo(EchoJob& job, EngineKind engine);
+Result<void> berth_coroutine_churn(ChurnJob& job, EngineKind engine);
 Result<void> berth_wake(WakeJob& job, EngineKind engine);
 
 }  // namespace berth::bench

@@ -9,9 +9,7 @@
 
 namespace berth::bench {
 
-Result<void> run_timers(const Selection&, const Environment&, Reporter&);
-
-/// The same with another number of timers, which fire within `window_ns`.
+/// run_timers() with another number of timers, which fire within `window_ns`.
 Result<void> run_timers_of(std::uint32_t count, std::uint64_t window_ns, const Selection& selection,
                            Reporter& reporter);
 
