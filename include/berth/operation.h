@@ -108,6 +108,7 @@ struct OperationState {
     bool always_completes = false;  // never answer `done`
     bool keeps_alive = true;        // Loop::run() goes on while it is pending
     bool is_precise = false;        // its deadline is in the precise timers
+    bool needs_attempt = false;     // it is on the ready list, but not tried yet
     std::uint32_t engine_word = 0;  // the engine's own
     TimerNode timer;                // its deadline, while it has one
 };

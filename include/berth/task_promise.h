@@ -31,6 +31,26 @@ BERTH_API void free_frame(void* frame, std::size_t size) noexcept;
 [[noreturn]] BERTH_API void end_for_exception() noexcept;
 [[noreturn]] BERTH_API void end_for_empty_task() noexcept;
 [[noreturn]] BERTH_API void end_for_second_start() noexcept;
+[[noreturn]] BERTH_API void end_for_misplaced_promise() noexcept;
+
+/// How a task begins: not yet. It also finds the frames that gcc 12 lays out wrong, before anything
+/// is done with one.
+class TaskStart {
+public:
+    explicit TaskStart(const void* promise) noexcept : promise_(promise) {}
+
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+        if (&self.promise() != promise_) {
+            end_for_misplaced_promise();
+        }
+    }
+    void await_resume() const noexcept {}
+
+private:
+    const void* promise_;  // where it is, not where it should be
+};
 
 /// How a task ends: goes on with who waits for it.
 struct TaskEnd {
@@ -65,7 +85,7 @@ public:
     static void* operator new(std::size_t size) { return allocate_frame(size); }
     static void operator delete(void* frame, std::size_t size) noexcept { free_frame(frame, size); }
 
-    std::suspend_always initial_suspend() const noexcept { return {}; }
+    TaskStart initial_suspend() const noexcept { return TaskStart(this); }
     TaskEnd final_suspend() const noexcept { return {}; }
     [[noreturn]] void unhandled_exception() const noexcept { end_for_exception(); }
 

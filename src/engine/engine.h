@@ -44,6 +44,11 @@ public:
     }
     /// Takes back one that is on this list, or amid any other.
     void remove(Operation& operation) noexcept { list_.remove(operation); }
+    /// For one that is tried when its turn comes: Engine::attempt_now() then says how it ended.
+    void push_untried(Operation& operation) noexcept {
+        operation.needs_attempt = true;
+        push(operation, -EAGAIN);
+    }
     bool is_empty() const noexcept { return list_.is_empty(); }
     OperationList take_all() noexcept { return list_.take_all(); }
 
@@ -80,6 +85,11 @@ public:
     /// Hands `bytes` to the kernel now, where that is how this engine sends and nothing of the
     /// socket waits to be sent before: how many it took, or -errno; -EAGAIN for "submit it".
     virtual int send_now(SlotHandle, std::span<const std::byte>) noexcept { return -EAGAIN; }
+    /// Tries an operation that was pushed untried. False: it was not ready after all, and waits
+    /// again.
+    virtual bool attempt_now(Operation&) noexcept { return true; }
+    /// An operation that may have been pushed untried is taken from the ready list for good.
+    virtual void forget_untried(Operation&) noexcept {}
     /// Ends an operation that is waiting: it goes to the ready list with its cancel_reason, as soon
     /// as the kernel has let go of it, unless a result comes first.
     virtual void cancel(Operation& operation) noexcept = 0;

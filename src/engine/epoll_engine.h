@@ -13,6 +13,8 @@
 
 #include <sys/epoll.h>
 
+#include <span>
+
 namespace berth::internal {
 
 class EpollEngine : public ReadinessEngine {
@@ -33,6 +35,7 @@ protected:
     void detached(ReadinessSlot& slot, Detach how) noexcept override;
 
 private:
+    void foresee(std::span<const epoll_event> ready) noexcept;
     int wait_for_events(epoll_event* events, std::uint64_t deadline_ns) noexcept;
 
     bool has_pwait2_ = true;

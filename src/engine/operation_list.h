@@ -6,9 +6,22 @@
 
 #include <berth/operation.h>
 
+#include <cstddef>
 #include <utility>
 
 namespace berth::internal {
+
+/// Fetches an operation, and the object of its owner that it usually lies in, into the cache. Of
+/// thousands of connections few are in it when their turn comes, and each miss costs as much as a
+/// tenth of a system call. Null does no harm.
+inline void prefetch(const Operation* operation) noexcept {
+    constexpr std::size_t kLine = 64;
+    const auto* line = reinterpret_cast<const std::byte*>(operation);
+    __builtin_prefetch(line, 1);
+    __builtin_prefetch(line + kLine, 1);
+    __builtin_prefetch(line + 2 * kLine, 1);
+    __builtin_prefetch(line + 3 * kLine, 1);
+}
 
 class OperationList {
 public:
@@ -20,6 +33,12 @@ public:
         operation.previous = tail_;
         (tail_ != nullptr ? tail_->next : head_) = &operation;
         tail_ = &operation;
+    }
+    void push_front(Operation& operation) noexcept {
+        operation.previous = nullptr;
+        operation.next = head_;
+        (head_ != nullptr ? head_->previous : tail_) = &operation;
+        head_ = &operation;
     }
     void remove(Operation& operation) noexcept {
         (operation.previous != nullptr ? operation.previous->next : head_) = operation.next;

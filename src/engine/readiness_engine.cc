@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace berth::internal {
 namespace {
@@ -146,7 +147,8 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     }
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;
-    if (result == 0 && list.is_empty() &&
+    const bool must_queue = !list.is_empty() || (is_read && slot->has_untried);
+    if (result == 0 && !must_queue &&
         ((is_read ? slot->may_read : slot->may_write) || traits.asks_the_kernel)) {
         result = try_now(*slot, operation);
     } else if (result == 0) {
@@ -199,6 +201,54 @@ void ReadinessEngine::cancel(Operation& operation) noexcept {
     }
 }
 
+// A lent receive is tried when its completion is about to run: its user then gives the memory back
+// before the next receive takes it, still in the cache, for the next socket. Tried all at once, a
+// hundred ready sockets would need a hundred pieces of memory.
+bool ReadinessEngine::defer_receive(ReadinessSlot& slot) noexcept {
+    Operation* first = slot.reads.front();
+    if (first == nullptr || first->kind != OperationKind::receive_lent || !slot.may_read) {
+        return false;
+    }
+    slot.reads.remove(*first);
+    slot.has_untried = true;
+    ready_.push_untried(*first);
+    return true;
+}
+
+bool ReadinessEngine::attempt_now(Operation& operation) noexcept {
+    ReadinessSlot* slot = slots_.find(operation.slot);
+    if (slot == nullptr) {
+        finish_lent(operation, -ECANCELED);
+        operation.result = -ECANCELED;
+        return true;
+    }
+    slot->has_untried = false;
+    int result = try_now(*slot, operation);
+    if (result == -EAGAIN && operation.cancel_reason == 0) {
+        operation.stage = OperationStage::waiting;
+        slot->reads.push_front(operation);
+        static_cast<void>(parked(operation.slot, *slot));
+        return false;
+    }
+    if (result == -EAGAIN) {
+        result = operation.cancel_reason;
+        finish_lent(operation, result);
+    }
+    operation.result = result;
+    // Those behind it have waited for it only.
+    if (!defer_receive(*slot)) {
+        try_parked(*slot, slot->reads, slot->may_read);
+    }
+    return true;
+}
+
+void ReadinessEngine::forget_untried(Operation& operation) noexcept {
+    ReadinessSlot* slot = slots_.find(operation.slot);
+    if (std::exchange(operation.needs_attempt, false) && slot != nullptr) {
+        slot->has_untried = false;
+    }
+}
+
 void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool& may) noexcept {
     while (!list.is_empty() && (may || traits_of(*list.front()).asks_the_kernel)) {
         Operation& operation = *list.front();
@@ -223,7 +273,9 @@ void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
     slot.has_hung_up = slot.has_hung_up || (events & kEnd) != 0;
     slot.may_read = slot.may_read || (events & (POLLIN | POLLPRI | kEnd)) != 0;
     slot.may_write = slot.may_write || (events & (POLLOUT | POLLHUP | POLLERR)) != 0;
-    try_parked(slot, slot.reads, slot.may_read);
+    if (!slot.has_untried && !defer_receive(slot)) {
+        try_parked(slot, slot.reads, slot.may_read);
+    }
     try_parked(slot, slot.writes, slot.may_write);
     if ((had_reads && slot.reads.is_empty()) || (had_writes && slot.writes.is_empty())) {
         unparked(handle, slot);

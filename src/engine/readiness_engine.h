@@ -37,6 +37,7 @@ struct ReadinessSlot {
     bool is_write_broken = false;  // a send went out in part
     bool is_changed = false;       // in the list of changed slots
     bool is_nonblocking = false;   // O_NONBLOCK is known to be set
+    bool has_untried = false;      // its first receive is on the ready list, to be tried there
 };
 static_assert(sizeof(ReadinessSlot) <= 64);
 
@@ -49,6 +50,8 @@ public:
     void note_mode(SlotHandle slot) noexcept override;
     void detach(SlotHandle slot, Detach how, CloseOperation* closing) noexcept override;
     Start submit(Operation& operation) noexcept override;
+    bool attempt_now(Operation& operation) noexcept override;
+    void forget_untried(Operation& operation) noexcept override;
     int send_now(SlotHandle slot, std::span<const std::byte> bytes) noexcept override;
     void cancel(Operation& operation) noexcept override;
     void cancel_input(SlotHandle slot) noexcept override;
@@ -76,6 +79,7 @@ protected:
 private:
     int try_now(ReadinessSlot& slot, Operation& operation) noexcept;
     int make_nonblocking(ReadinessSlot& slot) noexcept;
+    bool defer_receive(ReadinessSlot& slot) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 
     LentPool lent_;

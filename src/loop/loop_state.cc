@@ -227,6 +227,11 @@ void LoopState::complete_later(Operation& operation, int result) noexcept {
 
 void LoopState::cancel(Operation& operation, int reason) noexcept {
     check_thread();
+    if (operation.needs_attempt && operation.cancel_reason == 0) {
+        // It is tried once more, and then is over.
+        operation.cancel_reason = reason;
+        unschedule(operation);
+    }
     if (operation.stage != OperationStage::waiting || operation.cancel_reason != 0 ||
         operation.kind == OperationKind::close || operation.kind == OperationKind::post) {
         return;
@@ -257,6 +262,7 @@ void LoopState::abandon(Operation& operation) noexcept {
     }
     remove_ready(operation);
     unschedule(operation);
+    engine_->forget_untried(operation);
     operation.stage = OperationStage::idle;
     forget_pending(operation);
 }
@@ -273,7 +279,12 @@ void LoopState::finish(Operation& operation) noexcept {
 void LoopState::run_ready() noexcept {
     running_ = ready_.take_all();
     while (!running_.is_empty()) {
-        finish(running_.pop_front());
+        Operation& operation = running_.pop_front();
+        prefetch(running_.front());
+        const bool is_untried = std::exchange(operation.needs_attempt, false);
+        if (!is_untried || engine_->attempt_now(operation)) {
+            finish(operation);
+        }
     }
 }
 

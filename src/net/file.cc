@@ -72,7 +72,8 @@ Result<File> File::attach(Loop& loop, int fd, bool is_borrowed) {
         return std::unexpected(Error::from_errno(errno, "adopt", "file"));
     }
     LoopState& state = loop.state();
-    File file(&state, BERTH_TRY(state.attach(fd, DescriptorKind::other)), fd, is_borrowed);
+    const internal::SlotHandle slot = BERTH_TRY(state.attach(fd, DescriptorKind::other));
+    File file(&state, slot, fd, is_borrowed);
     if (!S_ISREG(status.st_mode)) {
         internal::block_pipe_signal();
         file.blocks_pipe_signal_ = true;

@@ -28,6 +28,14 @@ void end_for_second_start() noexcept {
     std::abort();
 }
 
+void end_for_misplaced_promise() noexcept {
+    std::fputs(
+        "berth: a task is compiled wrong: gcc 12 misplaces the frame of a coroutine that has "
+        "co_await in a condition and no local variable; give it one\n",
+        stderr);
+    std::abort();
+}
+
 void BlockingTask::ended(Branch& branch) noexcept {
     auto& self = static_cast<BlockingTask&>(branch);
     if (self.is_running_) {

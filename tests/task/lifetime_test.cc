@@ -166,6 +166,37 @@ TEST_P(LifetimeTest, ANamedClosureWithCaptures) {
     run(body(loop(), figures, apply));
 }
 
+Task<void> run_without_local_variable(Loop& loop, bool& was_run) {
+    if (co_await yield(loop)) {
+        was_run = true;
+    }
+}
+
+Task<void> run_with_local_variable(Loop& loop, bool& was_run) {
+    const bool is_right = true;
+    if (co_await yield(loop)) {
+        was_run = is_right;
+    }
+}
+
+// gcc 12 puts the condition's value where the frame's own pointers belong.
+TEST_P(LifetimeTest, AConditionInATaskWithoutLocalVariablesWorksOrSaysWhyNot) {
+    bool was_run = false;
+#if defined(__clang__) || __GNUC__ > 12
+    EXPECT_TRUE(block_on(loop(), run_without_local_variable(loop(), was_run)));
+    EXPECT_TRUE(was_run);
+#else
+    EXPECT_DEATH(static_cast<void>(block_on(loop(), run_without_local_variable(loop(), was_run))),
+                 "a task is compiled wrong: gcc 12 misplaces");
+#endif
+}
+
+TEST_P(LifetimeTest, ALocalVariableMendsSuchATask) {
+    bool was_run = false;
+    EXPECT_TRUE(block_on(loop(), run_with_local_variable(loop(), was_run)));
+    EXPECT_TRUE(was_run);
+}
+
 TEST_P(LifetimeTest, SeveralTasksInOneExpression) {
     auto body = [](Loop& loop, Counted::Figures& made) -> Task<void> {
         for (const bool is_ready : {true, false}) {

@@ -21,8 +21,8 @@ BufferPool::BufferPool(const BufferPoolSizes& sizes) noexcept
               .most_buffers = sizes.most_small}),
       large_({.group = 1,
               .buffer_size = kLargeSize,
-              .first_target = sizes.large_target,
-              .most_target = sizes.large_target,
+              .first_target = sizes.first_large,
+              .most_target = sizes.most_large_target,
               .most_buffers = sizes.most_large}) {}
 
 void BufferPool::append(BufferQueue& queue, BufferKind kind, std::uint32_t buffer,

@@ -32,8 +32,9 @@ struct BufferPoolSizes {
     std::uint32_t first_small = 256;
     std::uint32_t most_small_target = 8 * 1024;
     std::uint32_t most_small = 32 * 1024;
-    std::uint32_t large_target = 16;
-    std::uint32_t most_large = 256;
+    std::uint32_t first_large = 4;
+    std::uint32_t most_large_target = 32;
+    std::uint32_t most_large = 512;
 };
 
 class BufferPool final : public Lender {

@@ -166,12 +166,30 @@ int IoUringEngine::enter(bool may_sleep, std::uint64_t deadline_ns) noexcept {
 }
 
 void IoUringEngine::reap(std::uint32_t taken_position) noexcept {
-    core_.ring.drain([this](const io_uring_cqe& completion) { take(completion); });
+    core_.ring.drain([this](const io_uring_cqe& later) { foresee_slot(later); },
+                     [this](const io_uring_cqe& soon) { foresee_operation(soon); },
+                     [this](const io_uring_cqe& completion) { take(completion); });
     acceptor_.after_completions();
     core_.cancel_again();
     // A failure may be among the completions that the kernel still holds back.
     if (!core_.ring.has_overflow()) {
         sender_.after_enter(taken_position, [this](RingSlot& slot) { settle(slot); });
+    }
+}
+
+void IoUringEngine::foresee_slot(const io_uring_cqe& later) noexcept {
+    const std::uint32_t index = name_of(later.user_data).handle.index;
+    if (tag_of(later.user_data) == RequestTag::receive && index < core_.slots.size()) {
+        const auto* slot = reinterpret_cast<const std::byte*>(&core_.slots.at(index));
+        __builtin_prefetch(slot, 1);
+        __builtin_prefetch(slot + 64, 1);
+    }
+}
+
+void IoUringEngine::foresee_operation(const io_uring_cqe& soon) noexcept {
+    const std::uint32_t index = name_of(soon.user_data).handle.index;
+    if (tag_of(soon.user_data) == RequestTag::receive && index < core_.slots.size()) {
+        prefetch(core_.slots.at(index).reads.front());
     }
 }
 

@@ -67,6 +67,8 @@ private:
     void start_work() noexcept;
     int enter(bool may_sleep, std::uint64_t deadline_ns) noexcept;
     void reap(std::uint32_t taken_position) noexcept;
+    void foresee_slot(const io_uring_cqe& later) noexcept;
+    void foresee_operation(const io_uring_cqe& soon) noexcept;
     void take(const io_uring_cqe& completion) noexcept;
     void take_of_operation(const io_uring_cqe& completion) noexcept;
     void take_of_slot(const io_uring_cqe& completion) noexcept;

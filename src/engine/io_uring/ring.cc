@@ -137,9 +137,9 @@ io_uring_sqe* Ring::entry_in_queue() noexcept {
 
 io_uring_sqe& Ring::next_entry() noexcept {
     io_uring_sqe* entry = backlog_.empty() ? entry_in_queue() : nullptr;
-    if (entry == nullptr) {
+    if (entry == nullptr && backlog_.empty()) {
         submit();
-        entry = backlog_.empty() ? entry_in_queue() : nullptr;
+        entry = entry_in_queue();
     }
     if (entry == nullptr) {
         return backlog_.emplace_back();

@@ -75,15 +75,30 @@ public:
     /// `may_wait`, until `deadline_ns` of CLOCK_MONOTONIC. Answers 0 or -errno.
     int enter(bool may_wait, std::uint64_t deadline_ns) noexcept;
 
-    /// Hands each completion that is there to `take(const io_uring_cqe&)`, and removes them.
-    template <class Take>
-    void drain(Take take) {
+    /// Hands each completion that is there to `take(const io_uring_cqe&)`, and removes them. Those
+    /// that come `kFar` and `kNear` later are shown before, to fetch into the cache what they need.
+    template <class ForeseeFar, class ForeseeNear, class Take>
+    void drain(ForeseeFar foresee_far, ForeseeNear foresee_near, Take take) {
+        constexpr std::uint32_t kFar = 8;
+        constexpr std::uint32_t kNear = 4;
         const std::uint32_t tail = load(completion_tail_);
         std::uint32_t head = *completion_head_;
         for (; head != tail; ++head) {
+            const std::uint32_t left = tail - head;
+            if (left > kFar) {
+                foresee_far(completions_[(head + kFar) & completion_mask_]);
+            }
+            if (left > kNear) {
+                foresee_near(completions_[(head + kNear) & completion_mask_]);
+            }
             take(completions_[head & completion_mask_]);
         }
         store(completion_head_, head);
+    }
+    template <class Take>
+    void drain(Take take) {
+        const auto nothing = [](const io_uring_cqe&) {};
+        drain(nothing, nothing, take);
     }
     /// Completions wait in the kernel for room: the next enter() brings them.
     bool has_overflow() const noexcept {

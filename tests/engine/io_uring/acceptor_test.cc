@@ -133,8 +133,10 @@ TEST_F(IoUringAcceptor, RunningOutOfDescriptorsIsAResultAndLosesNoConnection) {
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     // The lowest free number is the next one to be given: one more descriptor, and no other.
     const Descriptor probe(::dup(0));
+    const int next = ::dup(0);
+    ::close(next);
     rlimit tight = before;
-    tight.rlim_cur = static_cast<rlim_t>(probe.get()) + 2;
+    tight.rlim_cur = static_cast<rlim_t>(next) + 1;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
     driver_.submit(accept, slot_);
     ASSERT_TRUE(driver_.run_until(accept));

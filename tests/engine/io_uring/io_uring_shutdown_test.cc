@@ -132,7 +132,8 @@ TEST_F(IoUringShutdown, AStarvedSocketEnds) {
     options.buffers = {.first_small = 2,
                        .most_small_target = 2,
                        .most_small = 2,
-                       .large_target = 2,
+                       .first_large = 2,
+                       .most_large_target = 2,
                        .most_large = 2};
     Driver driver(options);
     std::array<SocketPair, 3> pairs = {unix_pair(), unix_pair(), unix_pair()};

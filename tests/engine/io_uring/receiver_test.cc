@@ -357,7 +357,8 @@ TEST(IoUringStarvation, EverybodyIsServedInTheEnd) {
     options.buffers = {.first_small = 8,
                        .most_small_target = 8,
                        .most_small = 8,
-                       .large_target = 2,
+                       .first_large = 2,
+                       .most_large_target = 2,
                        .most_large = 2};
     Driver driver(options);
     constexpr std::size_t kCount = 100;
@@ -401,7 +402,8 @@ TEST(IoUringStarvation, BuffersThatUsersKeepStopTheOthersUntilTheyComeBack) {
     options.buffers = {.first_small = 2,
                        .most_small_target = 2,
                        .most_small = 2,
-                       .large_target = 2,
+                       .first_large = 2,
+                       .most_large_target = 2,
                        .most_large = 2};
     Driver driver(options);
     const SocketPair pair = unix_pair();

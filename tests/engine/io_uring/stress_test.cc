@@ -361,7 +361,8 @@ TEST(IoUringStress, WithHardlyAnyBuffers) {
     options.buffers = {.first_small = 8,
                        .most_small_target = 16,
                        .most_small = 32,
-                       .large_target = 2,
+                       .first_large = 2,
+                       .most_large_target = 2,
                        .most_large = 4};
     for (std::uint32_t i = 0; i < 5 && !testing::Test::HasFailure(); ++i) {
         SCOPED_TRACE("seed " + std::to_string(seed + i));
