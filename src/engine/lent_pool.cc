@@ -47,13 +47,12 @@ bool LentPool::find_chunk() noexcept {
 }
 
 std::span<std::byte> LentPool::room() noexcept {
-    if ((current_ == kNoChunk || chunks_[current_].used + kLeastRoom > kChunkSize) &&
-        !find_chunk()) {
+    if ((current_ == kNoChunk || chunks_[current_].used + kRoom > kChunkSize) && !find_chunk()) {
         current_ = kNoChunk;
         return {};
     }
     const Chunk& chunk = chunks_[current_];
-    return {chunk.memory + chunk.used, kChunkSize - chunk.used};
+    return {chunk.memory + chunk.used, kRoom};
 }
 
 Lent LentPool::lend(std::size_t size) noexcept {

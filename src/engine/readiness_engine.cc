@@ -25,8 +25,7 @@ bool has_drained(const ReadinessSlot& slot, const Operation& operation, int resu
             return slot.kind == DescriptorKind::stream && result > 0 &&
                    count < static_cast<const ReceiveOperation&>(operation).buffer.size();
         case OperationKind::receive_lent:
-            return slot.kind == DescriptorKind::stream && result > 0 &&
-                   count < LentPool::kLeastRoom;
+            return slot.kind == DescriptorKind::stream && result > 0 && count < LentPool::kRoom;
         case OperationKind::accept:
             return count < static_cast<const AcceptOperation&>(operation).accepted.size();
         case OperationKind::receive_batch:

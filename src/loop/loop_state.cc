@@ -288,6 +288,27 @@ void LoopState::run_ready() noexcept {
     }
 }
 
+// One wait does not bring all there is (epoll 256 events here, io_uring as little as 20): before
+// something is cancelled for being late, the rest is looked at, for it may have its result.
+void LoopState::take_late_results() noexcept {
+    constexpr int kMostTurns = 1024;
+    constexpr std::uint64_t kFewResults = 16;
+    const std::uint64_t next_ns = std::min(wheel_.next_expiry_ns(), precise_.next_expiry_ns());
+    if (next_ns == kNever || next_ns > now_ns()) {
+        return;
+    }
+    for (int turn = 0; turn < kMostTurns; ++turn) {
+        const std::uint64_t before = completion_count_;
+        if (engine_->wait(0) != 0 || ready_.is_empty()) {
+            return;
+        }
+        run_ready();
+        if (completion_count_ - before < kFewResults) {
+            return;
+        }
+    }
+}
+
 // What has a result keeps it; the others are cancelled, and complete in the next iteration.
 void LoopState::expire_timers() noexcept {
     if (wheel_.is_empty() && precise_.is_empty()) {
@@ -360,6 +381,7 @@ Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
         return std::unexpected(Error::from_errno(reason, "wait", to_string(engine_->kind())));
     }
     run_ready();
+    take_late_results();
     expire_timers();
     run_posted();
     const bool has_run = completion_count_ != completed_before;

@@ -117,6 +117,7 @@ private:
     void schedule(Operation& operation, std::uint64_t deadline_ns) noexcept;
     void unschedule(Operation& operation) noexcept;
     void run_ready() noexcept;
+    void take_late_results() noexcept;
     void expire_timers() noexcept;
     void run_posted() noexcept;
     bool is_idle() const noexcept;

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -138,6 +139,39 @@ TEST_P(LoopTest, TimerThatDoesNotKeepTheLoopAlive) {
     background.start(within(1h));
     EXPECT_TRUE(loop().run().has_value());
     background.stop();
+}
+
+// A loop that was kept from running finds the results and the deadlines at the same time, and more
+// results than one wait brings.
+TEST_P(LoopTest, ResultsThatAreThereWinOverTheirDeadlinesHoweverMany) {
+    constexpr unsigned kCount = 600;
+    std::vector<Pair> pairs;
+    std::vector<std::unique_ptr<Watched<ReceiveLentOperation>>> receives;
+    for (unsigned i = 0; i < kCount; ++i) {
+        pairs.push_back(connect_pair());
+    }
+    run_ready();
+    const TimePoint deadline = loop().now() + 50ms;
+    for (Pair& pair : pairs) {
+        receives.push_back(std::make_unique<Watched<ReceiveLentOperation>>());
+        pair.server.receive(*receives.back(), at(deadline));
+    }
+    run_ready();
+    for (Pair& pair : pairs) {
+        ASSERT_TRUE(pair.client.write(bytes_of("in time")).has_value());
+    }
+    ASSERT_TRUE(loop().run_once().has_value());
+    // The thread is busy with something else until all deadlines have passed.
+    while (std::chrono::steady_clock::now() < deadline + 5ms && !is_simulated()) {
+    }
+    run_until([&] {
+        return std::ranges::all_of(receives, [](auto& one) { return one->completion_count == 1; });
+    });
+    const auto late = std::ranges::count_if(receives, [](auto& one) { return one->has_failed(); });
+    EXPECT_EQ(late, 0);
+    for (auto& receive : receives) {
+        receive->data.give_back();
+    }
 }
 
 TEST_P(LoopTest, RunUntilReturnsAtItsDeadline) {

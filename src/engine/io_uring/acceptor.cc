@@ -117,8 +117,7 @@ void Acceptor::note_error(RingSlot& slot, int result) noexcept {
     slot.must_poll_accept = has_run_out(result);
     // The peer of a waiting connection has gone again (accept(2)): the next one is asked for.
     const bool is_nothing = result == -ECANCELED || result == -EINTR || result == -ECONNABORTED ||
-                            result == -EPROTO ||
-                            (result == -EAGAIN && Core::make_blocking(slot)) ||
+                            result == -EPROTO || (result == -EAGAIN && Core::make_blocking(slot)) ||
                             (slot.must_poll_accept && !was_there);
     if (!is_nothing) {
         slot.end = result;

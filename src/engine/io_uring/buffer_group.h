@@ -50,8 +50,7 @@ public:
     void give_back(std::uint32_t buffer) noexcept;
     std::byte* data(std::uint32_t buffer) const noexcept {
         const Chunk& chunk = chunks_[buffer / shape_.first_target];
-        return chunk.memory.data() +
-               std::size_t{buffer % shape_.first_target} * shape_.buffer_size;
+        return chunk.memory.data() + std::size_t{buffer % shape_.first_target} * shape_.buffer_size;
     }
 
     /// What the owner of a held buffer notes with it: the next of a list, and how full it is.

@@ -81,8 +81,6 @@ void BufferPool::clear(BufferQueue& queue) noexcept {
     }
 }
 
-void BufferPool::take_back(std::uint32_t id) noexcept {
-    group_of(id).give_back(buffer_of(id));
-}
+void BufferPool::take_back(std::uint32_t id) noexcept { group_of(id).give_back(buffer_of(id)); }
 
 }  // namespace berth::internal

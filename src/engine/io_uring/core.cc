@@ -119,8 +119,7 @@ void Core::cancel_by_descriptor(RingSlot& slot) noexcept {
     }
     io_uring_sqe& entry = request(slot, RequestTag::cancel_request, IORING_OP_ASYNC_CANCEL);
     entry.cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
-    entry.user_data =
-        user_data_of(slot.handle(), RequestTag::cancel_request, RequestTag::all);
+    entry.user_data = user_data_of(slot.handle(), RequestTag::cancel_request, RequestTag::all);
     slot.is_ending_all = true;
 }
 

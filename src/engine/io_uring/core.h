@@ -77,8 +77,8 @@ public:
     BufferPool buffers;
     MessagePool messages;
     OperationList ending;  // have their results; the requests that cancel them are under way
-    Ring ring;           // goes before the memory that it uses
-    LentPool unused;     // attempt() wants one
+    Ring ring;             // goes before the memory that it uses
+    LentPool unused;       // attempt() wants one
     std::uint32_t in_flight_count = 0;
     bool is_embedded = false;  // a foreign loop waits: what it cannot see must not happen
 

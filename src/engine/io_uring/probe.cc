@@ -19,14 +19,13 @@ namespace {
 constexpr const char* kUseOther = "use epoll, or run it where io_uring is allowed";
 constexpr const char* kTooOld = "use epoll, or Linux 6.1 or newer";
 
-constexpr unsigned kNeededFeatures = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP |
-                                     IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_RW_CUR_POS |
-                                     IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG |
-                                     IORING_FEAT_CQE_SKIP;
+constexpr unsigned kNeededFeatures =
+    IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE |
+    IORING_FEAT_RW_CUR_POS | IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
 
 constexpr std::array kNeededOperations = {
-    IORING_OP_POLL_ADD, IORING_OP_SENDMSG, IORING_OP_RECVMSG, IORING_OP_ACCEPT,
-    IORING_OP_CONNECT,  IORING_OP_READ,    IORING_OP_WRITE,   IORING_OP_SEND,
+    IORING_OP_POLL_ADD, IORING_OP_SENDMSG,      IORING_OP_RECVMSG, IORING_OP_ACCEPT,
+    IORING_OP_CONNECT,  IORING_OP_READ,         IORING_OP_WRITE,   IORING_OP_SEND,
     IORING_OP_RECV,     IORING_OP_ASYNC_CANCEL,
 };
 
@@ -55,7 +54,8 @@ Error explain(int reason) noexcept {
                                    "use epoll, or set it to 0");
             }
             if (disabled_setting() == '1') {
-                return unavailable(reason, "kernel.io_uring_disabled=1 keeps it for privileged ones",
+                return unavailable(reason,
+                                   "kernel.io_uring_disabled=1 keeps it for privileged ones",
                                    "use epoll, set it to 0, or join kernel.io_uring_group");
             }
             return unavailable(reason, "forbidden by a seccomp filter or security module",
@@ -69,7 +69,11 @@ Error explain(int reason) noexcept {
         case EINVAL:
             return unavailable(reason, "the kernel lacks IORING_SETUP_DEFER_TASKRUN", kTooOld);
         case ENOMEM:
-            return {Errc::out_of_memory, "use", "io_uring", reason, nullptr,
+            return {Errc::out_of_memory,
+                    "use",
+                    "io_uring",
+                    reason,
+                    nullptr,
                     "raise the memory limit of the cgroup, or RLIMIT_MEMLOCK"};
         default:
             return Error::from_errno(reason, "use", "io_uring");
@@ -95,10 +99,10 @@ bool has_absolute_timer(const Ring& ring) noexcept {
     long_ago.tv_nsec = 1;
     EnterArgument argument{};
     argument.ts = reinterpret_cast<std::uint64_t>(&long_ago);
-    const int result = io_uring_enter2(
-        static_cast<unsigned>(ring.fd()), 0, 1,
-        IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG | kEnterAbsoluteTimer,
-        reinterpret_cast<sigset_t*>(&argument), sizeof argument);
+    const int result =
+        io_uring_enter2(static_cast<unsigned>(ring.fd()), 0, 1,
+                        IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG | kEnterAbsoluteTimer,
+                        reinterpret_cast<sigset_t*>(&argument), sizeof argument);
     return result == -ETIME;
 }
 

@@ -116,8 +116,7 @@ int Receiver::copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) n
         if (slot.received.is_empty()) {
             break;
         }
-        datagram.is_truncated =
-            core_.buffers.front(slot.received).size() > datagram.buffer.size();
+        datagram.is_truncated = core_.buffers.front(slot.received).size() > datagram.buffer.size();
         datagram.size = copy_received(slot, datagram.buffer);
         datagram.peer = peer.address();
         datagram.has_peer = true;

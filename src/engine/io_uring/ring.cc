@@ -64,9 +64,9 @@ Result<void> Ring::map(const io_uring_params& parameters) {
         std::max(array_end, parameters.cq_off.cqes + parameters.cq_entries * sizeof(io_uring_cqe));
     const std::size_t entries_size = parameters.sq_entries * sizeof(io_uring_sqe);
     const auto map_at = [this](std::size_t size, off_t offset) {
-        return Mapping(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                              fd(), offset),
-                       size);
+        return Mapping(
+            ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd(), offset),
+            size);
     };
     rings_ = map_at(rings_size, IORING_OFF_SQ_RING);
     entries_ = map_at(entries_size, IORING_OFF_SQES);

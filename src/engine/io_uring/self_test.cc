@@ -77,8 +77,8 @@ Result<void> test_receive(Ring& ring, BufferGroup& buffers) {
     }
     pair.far.reset();
     const auto end = turn(ring);
-    is_right = is_right && end.size() == 1 && end[0].res == 0 &&
-               (end[0].flags & IORING_CQE_F_MORE) == 0;
+    is_right =
+        is_right && end.size() == 1 && end[0].res == 0 && (end[0].flags & IORING_CQE_F_MORE) == 0;
     if (!is_right) {
         return std::unexpected(broken("multishot receive from a ring of buffers does not work"));
     }

@@ -214,8 +214,7 @@ int Sender::send_datagrams(RingSlot& slot) noexcept {
         fill_message(messages[count].msg_hdr, controls[count], *next);
         ++count;
     }
-    const int sent =
-        calls().sendmmsg(slot.fd, messages.data(), count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const int sent = calls().sendmmsg(slot.fd, messages.data(), count, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
         const int reason = errno;
         Operation& head = *slot.writes.front();

@@ -46,8 +46,7 @@ int Sender::start_operation(RingSlot& slot, Operation& operation) noexcept {
         case OperationKind::splice:
             return start_splice(slot, static_cast<SpliceOperation&>(operation));
         case OperationKind::send_batch: {
-            const int result =
-                try_send_batch(static_cast<SendBatchOperation&>(operation), slot.fd);
+            const int result = try_send_batch(static_cast<SendBatchOperation&>(operation), slot.fd);
             if (result == -EAGAIN) {
                 core_.poll(slot, operation, POLLOUT);
             }

@@ -86,8 +86,7 @@ bool Sender::start_head(RingSlot& slot, Operation& operation) noexcept {
         return true;
     }
     if (is_datagram_send(slot, operation)) {
-        const bool is_alone =
-            operation.next == nullptr || !is_datagram_send(slot, *operation.next);
+        const bool is_alone = operation.next == nullptr || !is_datagram_send(slot, *operation.next);
         if (is_alone && send_one_datagram(slot, operation)) {
             return false;
         }
@@ -161,8 +160,8 @@ void Sender::on_operation(RingSlot& slot, Operation& operation, int result) noex
     const bool has_polled = (operation.engine_word & kPolls) != 0;
     operation.engine_word &= ~std::uint32_t{kPolls | kOnPipe};
     if (operation.kind == OperationKind::connect) {
-        result = finish_connect(slot, static_cast<ConnectOperation&>(operation), result,
-                                has_polled);
+        result =
+            finish_connect(slot, static_cast<ConnectOperation&>(operation), result, has_polled);
     } else if (has_polled && result >= 0) {
         // A write does not ask again.
         if (operation.kind == OperationKind::write) {

@@ -98,9 +98,9 @@ struct RingSlot {
     std::uint32_t next_free = 0;
     std::uint32_t index = 0;
     int fd = -1;
-    OperationList reads;   // in the order submitted; the head may be in flight
-    OperationList writes;  // likewise; the first `batch_count` are in the send under way
-    OperationList polls;   // in no order
+    OperationList reads;          // in the order submitted; the head may be in flight
+    OperationList writes;         // likewise; the first `batch_count` are in the send under way
+    OperationList polls;          // in no order
     std::uint32_t in_flight = 0;  // requests whose last completion has not come
 
     // Receiving.

@@ -11,11 +11,8 @@
 namespace berth::internal {
 namespace {
 
-constexpr BufferGroupShape kShape = {.group = 3,
-                                     .buffer_size = 2048,
-                                     .first_target = 4,
-                                     .most_target = 16,
-                                     .most_buffers = 32};
+constexpr BufferGroupShape kShape = {
+    .group = 3, .buffer_size = 2048, .first_target = 4, .most_target = 16, .most_buffers = 32};
 
 class IoUringBufferGroup : public testing::Test {
 protected:

@@ -137,9 +137,9 @@ public:
     }
     bool is_quiet() const {
         return waiting_sends() == 0 && std::ranges::none_of(lent_, &is_pending) &&
-               std::ranges::none_of(copied_, [](const Copied& one) {
-                   return one.operation.is_pending();
-               }) && !poll_.is_pending();
+               std::ranges::none_of(copied_,
+                                    [](const Copied& one) { return one.operation.is_pending(); }) &&
+               !poll_.is_pending();
     }
     bool is_closed() const { return is_closed_; }
     bool has_broken() const {
@@ -207,8 +207,7 @@ private:
 
 struct Connection {
     Connection(Driver& driver, Random& random, SocketPair pair)
-        : left(driver, random, std::move(pair.near)),
-          right(driver, random, std::move(pair.far)) {}
+        : left(driver, random, std::move(pair.near)), right(driver, random, std::move(pair.far)) {}
 
     Side left;
     Side right;
