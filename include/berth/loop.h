@@ -6,7 +6,8 @@
 //
 // An iteration: wait for the engine (until the next timer at the latest), run the completions of
 // what is ready, run the timers that are due, run what was posted. So a result that is there wins
-// over its own deadline. A completion that an iteration's completions cause runs in the next one.
+// over its own deadline. What completions cause that is ready at once completes in the same
+// iteration, for a few rounds; then the engine is asked again, so that nobody starves.
 //
 // Lifetimes: sockets, timers and operations belong to their owners and end before the loop does;
 // when the loop ends first, their pending operations complete with `cancelled`.

@@ -50,6 +50,7 @@ public:
         push(operation, -EAGAIN);
     }
     bool is_empty() const noexcept { return list_.is_empty(); }
+    void append(OperationList operations) noexcept { list_.append(operations); }
     OperationList take_all() noexcept { return list_.take_all(); }
 
 private:

@@ -58,6 +58,15 @@ public:
         remove(operation);
         return true;
     }
+    /// Those of `other`, behind those of this list.
+    void append(OperationList other) noexcept {
+        if (other.is_empty()) {
+            return;
+        }
+        other.head_->previous = tail_;
+        (tail_ != nullptr ? tail_->next : head_) = other.head_;
+        tail_ = other.tail_;
+    }
     /// All of them; this list is empty afterwards.
     OperationList take_all() noexcept { return std::exchange(*this, OperationList()); }
 

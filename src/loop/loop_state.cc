@@ -49,7 +49,8 @@ LoopState::~LoopState() {
     end_timers();
     engine_->shut_down();
     // Completions may submit again: what they submit ends at once, for no socket is left.
-    while (!ready_.is_empty() || !posted_.is_empty()) {
+    while (!ready_.is_empty() || !later_.is_empty() || !posted_.is_empty()) {
+        ready_.append(later_.take_all());
         run_ready();
         run_posted();
         end_timers();
@@ -222,7 +223,9 @@ void LoopState::complete_later(Operation& operation, int result) noexcept {
     check_thread();
     operation.cancel_reason = 0;
     note_pending(operation);
-    ready_.push(operation, result);
+    operation.result = result;
+    operation.stage = OperationStage::ready;
+    later_.push_back(operation);
 }
 
 void LoopState::cancel(Operation& operation, int reason) noexcept {
@@ -248,7 +251,7 @@ void LoopState::cancel(Operation& operation, int reason) noexcept {
 }
 
 void LoopState::remove_ready(Operation& operation) noexcept {
-    if (!running_.remove_if_end(operation)) {
+    if (!running_.remove_if_end(operation) && !later_.remove_if_end(operation)) {
         ready_.remove(operation);
     }
 }
@@ -276,14 +279,19 @@ void LoopState::finish(Operation& operation) noexcept {
     operation.complete(operation);
 }
 
+// What completions cause that is ready at once goes on without a system call in between, for a few
+// rounds: a flow of datagrams would otherwise ask the engine after each.
 void LoopState::run_ready() noexcept {
-    running_ = ready_.take_all();
-    while (!running_.is_empty()) {
-        Operation& operation = running_.pop_front();
-        prefetch(running_.front());
-        const bool is_untried = std::exchange(operation.needs_attempt, false);
-        if (!is_untried || engine_->attempt_now(operation)) {
-            finish(operation);
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds && !ready_.is_empty(); ++round) {
+        running_ = ready_.take_all();
+        while (!running_.is_empty()) {
+            Operation& operation = running_.pop_front();
+            prefetch(running_.front());
+            const bool is_untried = std::exchange(operation.needs_attempt, false);
+            if (!is_untried || engine_->attempt_now(operation)) {
+                finish(operation);
+            }
         }
     }
 }
@@ -342,12 +350,14 @@ void LoopState::run_posted() noexcept {
 }
 
 bool LoopState::is_idle() const noexcept {
-    return alive_count_ == 0 && hold_count_ == 0 && ready_.is_empty() && posted_.is_empty();
+    return alive_count_ == 0 && hold_count_ == 0 && ready_.is_empty() && later_.is_empty() &&
+           posted_.is_empty();
 }
 
 std::uint64_t LoopState::wait_deadline_ns(std::uint64_t deadline_ns) noexcept {
     const bool is_flush_due = std::exchange(has_unflushed_, false) && alive_count_ == 0;
-    if (!ready_.is_empty() || std::exchange(is_in_hurry_, false) || is_flush_due) {
+    if (!ready_.is_empty() || !later_.is_empty() || std::exchange(is_in_hurry_, false) ||
+        is_flush_due) {
         return 0;
     }
     deadline_ns = std::min({deadline_ns, wheel_.next_expiry_ns(), precise_.next_expiry_ns()});
@@ -380,6 +390,7 @@ Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
     if (reason != 0) {
         return std::unexpected(Error::from_errno(reason, "wait", to_string(engine_->kind())));
     }
+    ready_.append(later_.take_all());
     run_ready();
     take_late_results();
     expire_timers();
@@ -389,7 +400,7 @@ Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
         last_event_ns_ = now_ns();
     }
     if (embedding_.is_active()) {
-        const bool has_more = !ready_.is_empty() || !posted_.is_empty();
+        const bool has_more = !ready_.is_empty() || !later_.is_empty() || !posted_.is_empty();
         embedding_.set_next(has_more ? 0 : wait_deadline_ns(kNever));
         is_asleep_.store(true, std::memory_order_seq_cst);
     }

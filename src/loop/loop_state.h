@@ -130,6 +130,7 @@ private:
     std::string engine_note_;
     ReadyList ready_;
     OperationList running_;  // what this iteration still has to complete
+    OperationList later_;    // what the next one will
     std::unique_ptr<Engine> engine_;
     const void* thread_ = nullptr;  // whose loop it is; null before its first use
 
