@@ -26,9 +26,9 @@
 // of a lambda, which go with the closure: `[&] { co_await … }()` outlives them at its first wait.
 // And where gcc 12 is used, name a closure with captures before the `co_await` expression that
 // passes it on; inside, it would be destroyed twice. So would an aggregate with a member that is
-// not trivially destructible. And name a value before you test it: gcc 12 drops an `if`, `while` or
-// `switch` whose whole condition is a `co_await`, with all that follows, unless it stands in a
-// loop.
+// not trivially destructible. A task that has no local variable but awaits in the condition of an
+// `if`, `while` or `switch` is compiled wrong by gcc 12, and ends the program with a message that
+// says so: name the value before it is tested.
 //
 // **Cost:** a frame comes from a list of used ones that the thread keeps (up to 1 MiB of each
 // size), not from malloc(). Without memory for a frame the program ends: a Task<T> has no value
