@@ -2,7 +2,7 @@
 #pragma once
 
 // Tasks that run side by side, and the one coroutine that waits until all of them have ended: what
-// Scope (berth/task.h), when_all() and their like (berth/when.h) have in common.
+// Scope (berth/scope.h), when_all() and their like (berth/when.h) have in common.
 //
 //     context of the waiting chain ──▶ Join ──▶ Branch ─▶ Branch ─▶ Branch    each the context of
 //                                                 │         │         │       a chain of its own

@@ -11,8 +11,9 @@
 //
 // It is lazy: calling it makes it, `co_await` runs it, once. It runs in its caller until it has to
 // wait, so awaiting one that ends without waiting is a function call; no stack grows however many
-// of them a loop awaits. Tasks that are to run side by side belong to a Scope or to when_all() and
-// its like (berth/when.h): there is no task that nobody waits for, and none outlives what it uses.
+// of them a loop awaits. Tasks that are to run side by side belong to a Scope (berth/scope.h), or
+// to when_all() and its like (berth/when.h): there is no task that nobody waits for, and none
+// outlives what it uses.
 //
 // Cancelling is a value, never an exception. It reaches a task through whoever awaits it, down to
 // the operation that is being waited for, which completes with `cancelled` as soon as the kernel
@@ -24,11 +25,13 @@
 //
 // Write a task as a function with parameters by value: they live in its frame. Not so the captures
 // of a lambda, which go with the closure: `[&] { co_await … }()` outlives them at its first wait.
-// And where gcc 12 is used, name a closure with captures before the `co_await` expression that
-// passes it on; inside, it would be destroyed twice. So would an aggregate with a member that is
-// not trivially destructible. A task that has no local variable but awaits in the condition of an
-// `if`, `while` or `switch` is compiled wrong by gcc 12, and ends the program with a message that
-// says so: name the value before it is tested.
+//
+// Two mistakes of gcc 12 to know of. What is written inside a `co_await` expression and is a
+// closure with captures, or an aggregate with a member that is not trivially destructible, is
+// destroyed twice: give it a name before. And a function that has `co_await` in the condition of an
+// `if`, a loop or a `switch`, but no local variable anywhere, gets a broken frame. Any local
+// variable mends it, such as the condition's value; berth finds such a frame when the task is made,
+// and ends the program with a message that says so.
 //
 // **Cost:** a frame comes from a list of used ones that the thread keeps (up to 1 MiB of each
 // size), not from malloc(). Without memory for a frame the program ends: a Task<T> has no value

@@ -30,7 +30,7 @@ void end_for_second_start() noexcept {
 
 void end_for_misplaced_promise() noexcept {
     std::fputs(
-        "berth: a task is compiled wrong: gcc 12 misplaces the frame of a coroutine that has "
+        "berth: a task is compiled wrong: gcc 12 misplaces the frame of a function that has "
         "co_await in a condition and no local variable; give it one\n",
         stderr);
     std::abort();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/engine/simulation/byte_queue.h"
 
-#include <algorithm>
+#include <cstring>
 
 namespace berth::internal::simulated {
 
@@ -17,7 +17,9 @@ std::span<std::byte> ByteQueue::extend(std::size_t count) {
 }
 
 void ByteQueue::append(std::span<const std::byte> bytes) {
-    std::ranges::copy(bytes, extend(bytes.size()).begin());
+    if (!bytes.empty()) {
+        std::memcpy(extend(bytes.size()).data(), bytes.data(), bytes.size());
+    }
 }
 
 void ByteQueue::drop(std::size_t count) {

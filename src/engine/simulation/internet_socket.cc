@@ -2,7 +2,6 @@
 #include "src/engine/simulation/internet_socket.h"
 
 #include "src/base/kernel_constants.h"
-#include "src/engine/simulation/address_io.h"
 #include "src/engine/simulation/kernel.h"
 
 #include <algorithm>
@@ -28,10 +27,6 @@ InternetSocket::InternetSocket(Kernel& kernel, Kind kind)
       is_v6_only_(kernel.options.bind_v6_only) {
     claim_.owner = this;
     update_claim();
-}
-
-SocketName InternetSocket::name_of(const Address& address, Family family) {
-    return simulated::name_of(address, family);
 }
 
 std::optional<SocketName> InternetSocket::peer_name() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "src/engine/simulation/address_io.h"
 #include "src/engine/simulation/port_registry.h"
 #include "src/engine/simulation/socket.h"
 
@@ -63,8 +64,6 @@ protected:
     bool is_v6_only_ = false;
 
 private:
-    static SocketName name_of(const Address& address, Family family);
-
     int read_bind_address(const sockaddr* from, socklen_t size, Address& address) const;
     PortRange port_range() const noexcept;
     void update_claim();

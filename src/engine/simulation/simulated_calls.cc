@@ -5,8 +5,10 @@ namespace berth::internal::simulated {
 
 constinit Kernel* active_kernel = nullptr;
 
+namespace {
+
 // A call that is not here is the kernel's own.
-const SystemCalls kSimulatedCalls = [] {
+SystemCalls make_table() noexcept {
     SystemCalls calls = kKernelCalls;
     calls.socket = socket;
     calls.bind = bind;
@@ -38,6 +40,13 @@ const SystemCalls kSimulatedCalls = [] {
     calls.epoll_pwait = epoll_pwait;
     calls.clock_gettime = clock_gettime;
     return calls;
-}();
+}
+
+}  // namespace
+
+const SystemCalls& simulated_calls() noexcept {
+    static const SystemCalls kTable = make_table();
+    return kTable;
+}
 
 }  // namespace berth::internal::simulated

@@ -17,7 +17,7 @@ namespace berth::internal::simulated {
 // Simulation alone.
 extern constinit Kernel* active_kernel;
 
-extern const SystemCalls kSimulatedCalls;
+const SystemCalls& simulated_calls() noexcept;
 
 /// Makes a call on a file: `body(File&, const Call&)` answers as the kernel does.
 template <class Body>

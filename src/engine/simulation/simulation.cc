@@ -21,7 +21,6 @@ using simulated::Bytes;
 using simulated::EpollInstance;
 using simulated::File;
 using simulated::Kernel;
-using simulated::kSimulatedCalls;
 using simulated::PipeEnd;
 using simulated::RegularFile;
 using simulated::UnixSocket;
@@ -55,7 +54,7 @@ std::array<int, 2> add_pair(Kernel& kernel, std::shared_ptr<File> first,
 }  // namespace
 
 Simulation::Simulation(SimulationOptions options)
-    : kernel_(std::make_unique<Kernel>(std::move(options))), scope_(kSimulatedCalls) {
+    : kernel_(std::make_unique<Kernel>(std::move(options))), scope_(simulated::simulated_calls()) {
     BERTH_ASSERT(active_simulation == nullptr);
     active_simulation = this;
     active_kernel = kernel_.get();

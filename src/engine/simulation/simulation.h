@@ -13,8 +13,9 @@
 //   EXPECT_EQ(simulation.open_descriptor_count(), 0);
 //
 // Simulated descriptors are numbers from 2^20 up. A call on any other number goes to the real
-// kernel, a wait for both looks at the real ones without waiting, and sockets of other families
-// (netlink) are real. Nothing of the simulation reaches the real kernel.
+// kernel, and sockets of other families (netlink) are real. A ppoll() or pselect() for both looks
+// at the real ones without waiting; a simulated epoll instance takes simulated ones only (EPERM).
+// Nothing of the simulation reaches the real kernel.
 //
 // Time stands still except in waits, advance(), and calls that a fault or the options make last. A
 // wait with nothing ready jumps to the next event of the network or to its timeout. Without either

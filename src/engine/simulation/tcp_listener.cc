@@ -46,7 +46,7 @@ Accepted TcpSocket::accept() {
     backlog_->ready.pop_front();
     child->call_state_ = CallState::connected;
     // Also of one that a reset has closed meanwhile.
-    const SocketName peer = simulated::name_of(child->remote_, family());
+    const SocketName peer = name_of(child->remote_, family());
     return {std::move(child), 0, peer};
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/engine/simulation/udp_socket.h"
 
-#include "src/engine/simulation/address_io.h"
 #include "src/engine/simulation/kernel.h"
 
 #include <netinet/in.h>
@@ -166,7 +165,7 @@ ssize_t UdpSocket::receive(Incoming& incoming) {
     const Datagram& datagram = queue_.front().datagram;
     const std::size_t full = datagram.data.size();
     const std::size_t copied = incoming.data.put(datagram.data);
-    incoming.from = simulated::name_of(datagram.source, family());
+    incoming.from = name_of(datagram.source, family());
     if (copied < full) {
         incoming.message_flags |= MSG_TRUNC;
     }

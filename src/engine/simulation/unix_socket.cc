@@ -227,8 +227,16 @@ bool UnixSocket::waits_for_peer() {
     if (!is_datagram() || peer == nullptr || peer->is_peer_of(*this) || !peer->is_full()) {
         return false;
     }
-    peer->waiting_senders_.push_back(self());
+    peer->let_wait(*this);
     return true;
+}
+
+void UnixSocket::let_wait(UnixSocket& sender) {
+    const bool is_waiting = std::ranges::any_of(
+        waiting_senders_, [&](const auto& waiting) { return waiting.lock().get() == &sender; });
+    if (!is_waiting) {
+        waiting_senders_.push_back(sender.self());
+    }
 }
 
 void UnixSocket::on_close() {

@@ -68,6 +68,8 @@ private:
     void on_peer_close(bool is_reset);
     bool is_peer_of(const UnixSocket& other) const;
     bool waits_for_peer();
+    /// Is to be woken when something has been read here.
+    void let_wait(UnixSocket& sender);
 
     ssize_t send_stream(Outgoing& outgoing);
     ssize_t send_message(Outgoing& outgoing);

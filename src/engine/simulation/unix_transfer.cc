@@ -93,7 +93,7 @@ int UnixSocket::find_receiver(const Outgoing& outgoing, std::shared_ptr<UnixSock
     }
     if (receiver.get() != this && !receiver->is_peer_of(*this) && receiver->is_full()) {
         if (is_peer_of(*receiver)) {
-            receiver->waiting_senders_.push_back(self());
+            receiver->let_wait(*this);
         }
         return -EAGAIN;
     }

@@ -25,16 +25,18 @@ std::string list_files(const Kernel& kernel, const std::vector<int>& descriptors
     return text;
 }
 
-int report_deadlock(Kernel& kernel, Waiting& waiting) {
+// Returns when the callback may have changed something.
+void report_deadlock(Kernel& kernel, const Waiting& waiting) {
     const std::string report = "a wait without end, and nothing will ever happen; it waits for\n" +
                                list_files(kernel, waiting.list());
     if (!kernel.options.on_deadlock) {
         kernel.give_up(report);
     }
     kernel.options.on_deadlock(report);
-    kernel.clock.run_due();
-    const int count = waiting.collect();
-    return count != 0 ? count : -EINTR;
+}
+
+std::optional<Nanoseconds> earlier(std::optional<Nanoseconds> a, std::optional<Nanoseconds> b) {
+    return a && b ? std::min(*a, *b) : (a ? a : b);
 }
 
 class PollSet final : public Waiting {
@@ -125,6 +127,7 @@ int wait_for(Kernel& kernel, const timespec* timeout, Waiting& waiting) {
         }
         deadline = kernel.clock.now() + *duration;
     }
+    bool is_reported = false;
     while (true) {
         kernel.clock.run_due();
         if (const int count = waiting.collect(); count != 0) {
@@ -133,13 +136,15 @@ int wait_for(Kernel& kernel, const timespec* timeout, Waiting& waiting) {
         if (deadline && kernel.clock.now() >= *deadline) {
             return 0;
         }
-        const std::optional<Nanoseconds> next = kernel.clock.next_event();
-        if (!next && !deadline) {
-            return report_deadlock(kernel, waiting);
+        const std::optional<Nanoseconds> next = earlier(kernel.clock.next_event(), deadline);
+        if (next) {
+            kernel.clock.run_until(*next);
+        } else if (is_reported) {
+            return -EINTR;
+        } else {
+            report_deadlock(kernel, waiting);
+            is_reported = true;
         }
-        const Nanoseconds until =
-            next && deadline ? std::min(*next, *deadline) : (next ? *next : *deadline);
-        kernel.clock.run_until(until);
     }
 }
 
