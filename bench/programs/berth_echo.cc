@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <optional>
 
 namespace berth::bench {
@@ -73,7 +74,8 @@ private:
                 failure_ = stream.error();
                 return;
             }
-            (new EchoSession(*this, std::move(*stream)))->start();
+            auto session = std::make_unique<EchoSession>(*this, std::move(*stream));
+            session.release()->start();
         }
         listener_.accept(*this, sockets_);
     }

@@ -19,7 +19,8 @@ class BERTH_API Endpoint {
 public:
     /// 0.0.0.0:0
     Endpoint() noexcept : Endpoint(Address()) {}
-    Endpoint(const Address& address) noexcept;
+    /// Implicit: an address is an endpoint.
+    Endpoint(const Address& address) noexcept;  // NOLINT(google-explicit-constructor)
     /// A path of the file system, at most 107 bytes, or "@name" for an abstract name.
     /// **Errors:** invalid_argument for an empty or a longer one.
     static Result<Endpoint> unix_path(std::string_view path);

@@ -55,7 +55,7 @@ namespace berth {
 template <class T>
 class [[nodiscard]] Task {
 public:
-    using promise_type = internal::TaskPromise<T>;
+    using promise_type = internal::TaskPromise<T>;  // NOLINT(readability-identifier-naming)
     static_assert(!std::is_reference_v<T>, "a task's value is a value");
 
     /// Not to be awaited.

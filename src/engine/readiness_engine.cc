@@ -122,9 +122,8 @@ int ReadinessEngine::try_now(ReadinessSlot& slot, Operation& operation) noexcept
     }
     const int result = attempt(operation, slot.fd, lent_);
     bool& may = waits_for_input(operation) ? slot.may_read : slot.may_write;
-    if (result == -EAGAIN) {
-        may = false;
-    } else if (result >= 0 && !slot.has_hung_up && has_drained(slot, operation, result)) {
+    if (result == -EAGAIN ||
+        (result >= 0 && !slot.has_hung_up && has_drained(slot, operation, result))) {
         may = false;
     }
     return result;

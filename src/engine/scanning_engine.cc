@@ -11,14 +11,14 @@ namespace berth::internal {
 namespace {
 
 short interest_of(const OperationList& list, short usual) noexcept {
-    short events = 0;
+    int events = 0;
     for (const Operation* operation = list.front(); operation != nullptr;
          operation = operation->next) {
         events |= operation->kind == OperationKind::poll
                       ? static_cast<const PollOperation*>(operation)->events
                       : usual;
     }
-    return events;
+    return static_cast<short>(events);
 }
 
 }  // namespace
