@@ -40,13 +40,13 @@ static_assert(!std::is_aggregate_v<Race<std::vector<int>>>);
 
 class LifetimeTest : public TaskLoopTest {
 protected:
-    Counted::Figures figures;
+    Counted::Figures figures_;
 
     /// Runs `task`; everything that it made is destroyed once.
     void run(Task<void> task) {
         EXPECT_TRUE(block_on(loop(), std::move(task)));
-        EXPECT_GT(figures.made, 0);
-        EXPECT_EQ(figures.alive(), 0);
+        EXPECT_GT(figures_.made, 0);
+        EXPECT_EQ(figures_.alive(), 0);
     }
 };
 
@@ -92,7 +92,7 @@ TEST_P(LifetimeTest, AnArgumentMadeInTheExpression) {
         }
         co_await take(loop, Counted(made));
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, AnArgumentMovedIntoTheExpression) {
@@ -107,7 +107,7 @@ TEST_P(LifetimeTest, AnArgumentMovedIntoTheExpression) {
         Counted last(made);
         co_await take(loop, std::move(last));
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, AValueThatIsThrownAwayOrUsedInPlace) {
@@ -119,7 +119,7 @@ TEST_P(LifetimeTest, AValueThatIsThrownAwayOrUsedInPlace) {
             EXPECT_TRUE((co_await give_back(loop, Counted(made), is_ready)).is_full());
         }
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, AConditionAndALoop) {
@@ -137,7 +137,7 @@ TEST_P(LifetimeTest, AConditionAndALoop) {
             }
         }
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, AnExpressionWithinAnExpression) {
@@ -149,7 +149,7 @@ TEST_P(LifetimeTest, AnExpressionWithinAnExpression) {
             EXPECT_TRUE(counted.is_full());
         }
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, ANamedClosureWithCaptures) {
@@ -163,7 +163,7 @@ TEST_P(LifetimeTest, ANamedClosureWithCaptures) {
         co_await call(std::move(closure), loop);
         EXPECT_TRUE(was_called);
     };
-    run(body(loop(), figures, apply));
+    run(body(loop(), figures_, apply));
 }
 
 Task<void> run_without_local_variable(Loop& loop, bool& was_run) {
@@ -215,7 +215,7 @@ TEST_P(LifetimeTest, SeveralTasksInOneExpression) {
             EXPECT_EQ((co_await when_any(give_back(loop, Counted(made), true))).index, 0U);
         }
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, AVectorOfTasks) {
@@ -227,7 +227,7 @@ TEST_P(LifetimeTest, AVectorOfTasks) {
         const std::vector<Counted> values = co_await when_all(std::move(tasks));
         EXPECT_EQ(values.size(), 5U);
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 TEST_P(LifetimeTest, ASpawnedTaskAndItsParameters) {
@@ -239,7 +239,7 @@ TEST_P(LifetimeTest, ASpawnedTaskAndItsParameters) {
         co_await scope.join();
         EXPECT_EQ(made.alive(), 1);  // the one that was moved from
     };
-    run(body(loop(), figures));
+    run(body(loop(), figures_));
 }
 
 /// Memory that notes how often it was given back.

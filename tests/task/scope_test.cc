@@ -228,7 +228,7 @@ TEST_P(ScopeTest, AParameterThatGoesMaySpawn) {
                 scope->spawn(run(*loop, *has_run));
             }
         }
-        static Task<void> run(Loop& loop, bool& ran) { ran = co_await yield(loop) ? true : false; }
+        static Task<void> run(Loop& loop, bool& ran) { ran = (co_await yield(loop)).has_value(); }
     };
     Scope scope;
     bool has_run = false;

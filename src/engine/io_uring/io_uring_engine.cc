@@ -220,7 +220,7 @@ void IoUringEngine::take_of_operation(const io_uring_cqe& completion) noexcept {
     Operation& operation = operation_of(completion.user_data);
     RingSlot& slot = core_.slots.at(operation.slot.index);
     core_.end_request(slot);
-    operation.engine_word &= ~std::uint32_t{kInFlight};
+    operation.engine_word &= ~kInFlight;
     if (operation.kind == OperationKind::poll) {
         polls_.on_operation(slot, static_cast<PollOperation&>(operation), completion.res);
     } else if (waits_for_input(operation)) {

@@ -92,7 +92,7 @@ bool Receiver::start(RingSlot& slot, Operation& operation) noexcept {
 // -EAGAIN: a request is under way.
 int Receiver::start_direct(RingSlot& slot, Operation& operation) noexcept {
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~std::uint32_t{kPolls};
+    operation.engine_word &= ~kPolls;
     switch (operation.kind) {
         case OperationKind::receive:
             start_receive(slot, static_cast<ReceiveOperation&>(operation));
@@ -205,11 +205,11 @@ int Receiver::finish_request(RingSlot& slot, Operation& operation, int result,
                              unsigned flags) noexcept {
     const bool was_on_pipe = (operation.engine_word & kOnPipe) != 0;
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~std::uint32_t{kOnPipe};
+    operation.engine_word &= ~kOnPipe;
     if (has_polled && result >= 0) {
         return -EAGAIN;
     }
-    operation.engine_word &= ~std::uint32_t{kPolls};
+    operation.engine_word &= ~kPolls;
     if (Core::must_repeat(operation, result)) {
         return -EAGAIN;
     }

@@ -140,7 +140,7 @@ unsigned Sender::count_sent(RingSlot& slot, unsigned count, std::size_t sent) no
         if (operation.sent < size) {
             break;
         }
-        operation.engine_word &= ~std::uint32_t{kInBatch};
+        operation.engine_word &= ~kInBatch;
         slot.writes.remove(operation);
         core_.finish(operation, clamp_size(size));
     }

@@ -34,7 +34,7 @@ int pending_error(int fd) noexcept {
 // -EAGAIN: a request is under way.
 int Sender::start_operation(RingSlot& slot, Operation& operation) noexcept {
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~std::uint32_t{kPolls};
+    operation.engine_word &= ~kPolls;
     switch (operation.kind) {
         case OperationKind::connect:
             return start_connect(slot, static_cast<ConnectOperation&>(operation));

@@ -123,7 +123,7 @@ void Sender::complete_silent(RingSlot& slot) noexcept {
     slot.is_ending_send = false;
     for (unsigned left = std::exchange(slot.batch_count, 0); left > 0; --left) {
         Operation& operation = *slot.writes.front();
-        operation.engine_word &= ~std::uint32_t{kInBatch};
+        operation.engine_word &= ~kInBatch;
         const std::size_t size = size_of(parts_of(operation));
         if (operation.kind == OperationKind::send) {
             static_cast<SendOperation&>(operation).sent = size;
@@ -146,7 +146,7 @@ void Sender::on_send(RingSlot& slot, int result) noexcept {
     const unsigned count = std::exchange(slot.batch_count, 0);
     Operation* operation = slot.writes.front();
     for (unsigned i = 0; i < count; ++i, operation = operation->next) {
-        operation->engine_word &= ~std::uint32_t{kInBatch};
+        operation->engine_word &= ~kInBatch;
     }
     if (is_datagram_send(slot, *slot.writes.front())) {
         end_datagram(slot, result);
@@ -158,7 +158,7 @@ void Sender::on_send(RingSlot& slot, int result) noexcept {
 
 void Sender::on_operation(RingSlot& slot, Operation& operation, int result) noexcept {
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~std::uint32_t{kPolls | kOnPipe};
+    operation.engine_word &= ~(kPolls | kOnPipe);
     if (operation.kind == OperationKind::connect) {
         result =
             finish_connect(slot, static_cast<ConnectOperation&>(operation), result, has_polled);

@@ -59,6 +59,7 @@ inline RequestTag tag_of(std::uint64_t user_data) noexcept {
 }
 
 inline Operation& operation_of(std::uint64_t user_data) noexcept {
+    // The kernel carries a number. NOLINTNEXTLINE(performance-no-int-to-ptr)
     return *reinterpret_cast<Operation*>(user_data & ~std::uint64_t{7});
 }
 
@@ -75,15 +76,13 @@ inline std::uint32_t poll_mask(short events) noexcept {
     return std::endian::native == std::endian::big ? mask << 16 : mask;
 }
 
-/// Operation::engine_word: these bits, and from bit 8 on the number of its message block plus one.
-enum OperationBits : std::uint32_t {
-    kInFlight = 1U << 0,    // the kernel works for it; it is at the head of its list
-    kPolls = 1U << 1,       // ... by waiting until the descriptor is ready
-    kOnPipe = 1U << 2,      // ... on the pipe of a splice, not on the socket
-    kInBatch = 1U << 3,     // part of its socket's send under way
-    kCancelling = 1U << 4,  // its cancellation is under way
-    kFinished = 1U << 5,    // has its result, which waits for the end of the cancellation
-};
+// Operation::engine_word: these bits, and from bit 8 on the number of its message block plus one.
+inline constexpr std::uint32_t kInFlight = 1U << 0;    // the kernel works for it: the list's head
+inline constexpr std::uint32_t kPolls = 1U << 1;       // ... by waiting until it can go on
+inline constexpr std::uint32_t kOnPipe = 1U << 2;      // ... on the pipe of a splice
+inline constexpr std::uint32_t kInBatch = 1U << 3;     // part of its socket's send under way
+inline constexpr std::uint32_t kCancelling = 1U << 4;  // its cancellation is under way
+inline constexpr std::uint32_t kFinished = 1U << 5;    // has its result, but is being cancelled
 
 /// Connections that were accepted before anybody asked.
 struct AcceptQueue {

@@ -151,6 +151,19 @@ TEST(SimulatedWait, ADeadlockCanBeResolvedByItsCallback) {
     EXPECT_EQ(receive(pair.server), "help");
 }
 
+TEST(SimulatedWait, HelpInADeadlockMayBeUnderWay) {
+    int client = -1;
+    Simulation simulation({.latency = 1ms, .on_deadlock = [&client](const std::string&) {
+                               send_text(client, "help");
+                           }});
+    const TcpPair pair = tcp_pair();
+    client = pair.client;
+    pollfd entry{pair.server, POLLIN, 0};
+    const auto start = simulation.now();
+    EXPECT_EQ(calls().ppoll(&entry, 1, nullptr, nullptr), 1);
+    EXPECT_EQ(simulation.now(), start + 1ms);
+}
+
 void wait_for_nothing() {
     const Simulation simulation;
     pollfd entry{bound_udp(), POLLIN, 0};
