@@ -39,6 +39,7 @@ public:
     /// Completes once the queue is no longer congested, or has failed.
     void wait_for_room(WaitOperation& operation, Deadline deadline) noexcept {
         loop_.start_wait(operation, waiting_, deadline);
+        loop_.hurry();
     }
     void set_watermarks(Watermarks watermarks) noexcept { watermarks_ = watermarks; }
     void set_linger(std::chrono::nanoseconds linger) noexcept { linger_ = linger; }

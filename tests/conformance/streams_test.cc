@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/base/system_calls.h"
 #include "tests/conformance/engines.h"
+
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +13,45 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class StreamTest : public EngineTest {};
+class StreamTest : public EngineTest {
+protected:
+    /// A stream with bytes that wait for its peer to read, and the peer, which is not on the loop:
+    /// nothing that it does wakes the loop but the room it makes.
+    struct Blocked {
+        Stream stream;
+        Descriptor peer;
+        std::size_t size = 0;  // bytes written so far
+    };
+    Blocked connect_blocked();
+    /// Takes what has come; answers how many bytes that were, and sees the end of the stream.
+    static std::size_t drain(const Descriptor& peer, bool& has_ended);
+};
+
+StreamTest::Blocked StreamTest::connect_blocked() {
+    Pair pair = connect_pair();
+    Blocked blocked{std::move(pair.client), pair.server.release()};
+    const std::vector<std::byte> block = pattern(16 * 1024);
+    while (blocked.stream.queued_size() == 0) {
+        EXPECT_TRUE(blocked.stream.write(block).has_value());
+        blocked.size += block.size();
+        run_ready();
+    }
+    return blocked;
+}
+
+std::size_t StreamTest::drain(const Descriptor& peer, bool& has_ended) {
+    std::vector<std::byte> buffer(64 * 1024);
+    std::size_t size = 0;
+    for (;;) {
+        const ssize_t count =
+            internal::calls().recv(peer.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        has_ended = count == 0;
+        if (count <= 0) {
+            return size;
+        }
+        size += static_cast<std::size_t>(count);
+    }
+}
 
 TEST_P(StreamTest, BytesArriveInOrder) {
     auto [client, server] = connect_pair();
@@ -357,6 +398,60 @@ TEST_P(StreamTest, LoopRunsUntilWhatIsQueuedIsSent) {
     client.close();
     ASSERT_TRUE(loop().run().has_value());
     EXPECT_EQ(text_of(receive_exactly(server, 7)), "goodbye");
+}
+
+// A short write behind a long one that had to wait: the last that happens on the loop.
+TEST_P(StreamTest, CloseEndsWhenWhatWaitedBehindALongWriteIsSent) {
+    Blocked blocked = connect_blocked();
+    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
+    ASSERT_TRUE(blocked.stream.set_linger(1h).has_value());
+    Watched<CloseOperation> close;
+    blocked.stream.close(close);
+    run_ready();
+    EXPECT_EQ(close.completion_count, 0U);
+    bool has_ended = false;
+    std::size_t received = drain(blocked.peer, has_ended);
+    run_until([&] { return close.completion_count == 1; });
+    received += drain(blocked.peer, has_ended);
+    EXPECT_EQ(received, blocked.size + 7);
+    EXPECT_TRUE(has_ended);
+}
+
+TEST_P(StreamTest, HalfCloseFollowsWhatWaitedBehindALongWrite) {
+    Blocked blocked = connect_blocked();
+    Watched<ReceiveLentOperation> receive;  // keeps the loop alive
+    blocked.stream.receive(receive);
+    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
+    ASSERT_TRUE(blocked.stream.shut_down_write().has_value());
+    run_ready();
+    bool has_ended = false;
+    std::size_t received = drain(blocked.peer, has_ended);
+    run_until([&] { return blocked.stream.queued_size() == 0; });
+    received += drain(blocked.peer, has_ended);
+    EXPECT_EQ(received, blocked.size + 7);
+    EXPECT_TRUE(has_ended);
+    blocked.stream.close();
+    run_until([&] { return receive.completion_count == 1; });
+}
+
+TEST_P(StreamTest, LoopRunsUntilWhatWaitedBehindALongWriteIsSent) {
+    Blocked blocked = connect_blocked();
+    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
+    run_ready();
+    bool has_ended = false;
+    drain(blocked.peer, has_ended);
+    run_until([&] { return blocked.stream.queued_size() == 0; });
+    ASSERT_TRUE(loop().run().has_value());
+}
+
+TEST_P(StreamTest, ThereIsRoomAgainWhenAShortWriteIsSent) {
+    auto [client, server] = connect_pair();
+    const Descriptor peer = server.release();
+    ASSERT_TRUE(client.set_watermarks({.low = 0, .high = 0}).has_value());
+    ASSERT_TRUE(client.write(bytes_of("short")).has_value());
+    Watched<WaitOperation> room;
+    client.wait_for_room(room);
+    run_until([&] { return room.completion_count == 1 || !client.is_congested(); });
 }
 
 TEST_P(StreamTest, LingeringEnds) {

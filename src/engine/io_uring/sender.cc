@@ -57,6 +57,9 @@ void Sender::cancel(RingSlot& slot, Operation& operation) noexcept {
 
 void Sender::before_wait() noexcept {
     scratch_.rewind(core_.ring);
+    // These began since the last wait(), when what was before them had been sent. Whoever waits for
+    // the last byte, to close the socket or to write on, did so then and has not said it again.
+    has_waiting_user_ = has_waiting_user_ || !silent_.empty();
     looked_at_.swap(dirty_);
     for (const SlotHandle handle : looked_at_) {
         RingSlot* slot = core_.slots.find(handle);
@@ -131,9 +134,7 @@ void Sender::complete_silent(RingSlot& slot) noexcept {
         slot.writes.remove(operation);
         core_.finish(operation, static_cast<int>(size));
     }
-    if (!slot.writes.is_empty()) {
-        mark(slot);
-    }
+    start(slot);
 }
 
 void Sender::on_send(RingSlot& slot, int result) noexcept {

@@ -9,7 +9,8 @@
 //
 // Most batches are small and the socket has room. These are sent *silently*: without waiting, and
 // without a completion unless they fail. When the kernel has taken the entry and there is no
-// completion, everything was sent.
+// completion, everything was sent. That shows when wait() returns: it does not sleep on a silent
+// batch that somebody waits for.
 
 #include "src/engine/io_uring/core.h"
 #include "src/engine/io_uring/scratch.h"
@@ -86,7 +87,7 @@ template <class Settle>
 void Sender::after_enter(std::uint32_t taken_position, Settle settle) noexcept {
     std::size_t done = 0;
     for (; done < silent_.size(); ++done) {
-        const Silent& entry = silent_[done];
+        const Silent entry = silent_[done];  // the next of the slot may be added meanwhile
         if (static_cast<std::int32_t>(taken_position - entry.position) <= 0) {
             break;
         }
