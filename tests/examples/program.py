@@ -177,9 +177,11 @@ def push(stream):
     return sent
 
 
-def full_listener():
-    """A listener that answers nobody any more, and what has filled it."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+def full_listener(listener=None):
+    """A listener that answers nobody any more, `listener` made so or a new one, and what has filled
+    it."""
+    listener = listener or unused_port()
+    listener.listen(0)
     fillers = []
     for _ in range(3):
         filler = socket.socket()
