@@ -110,6 +110,10 @@ class Program:
     def descriptor_count(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
+    def has_errors(self):
+        """Whether it has written any, which stay to be read by wait()."""
+        return bool(select.select([self.process.stderr], [], [], 0)[0])
+
 
 class Runner:
     """Starts one program over one engine."""
