@@ -68,10 +68,10 @@ unsigned steps_per_frame(FrameWork& work) noexcept {
         const std::uint64_t start = now_ns();
         work.run(steps);
         const std::uint64_t duration = now_ns() - start;
-        counters.frames.fetch_add(1, std::memory_order_relaxed);
         if (duration > counters.longest_ns.load(std::memory_order_relaxed)) {
             counters.longest_ns.store(duration, std::memory_order_relaxed);
         }
+        counters.frames.fetch_add(1, std::memory_order_release);
     }
 }
 
@@ -88,29 +88,35 @@ public:
 
     void begin_window() override {
         counters_->longest_ns.store(0, std::memory_order_relaxed);
-        frames_before_ = counters_->frames.load(std::memory_order_relaxed);
+        frames_before_ = counters_->frames.load(std::memory_order_acquire);
         start_ns_ = now_ns();
     }
     void wait(std::chrono::milliseconds step) override { std::this_thread::sleep_for(step); }
-    bool has_enough() const override { return true; }
+    /// The first frame may have begun before the window.
+    bool has_enough() const override { return frames_in_window() > 1 || has_ended(); }
     Frames end_window() override {
-        const std::uint64_t frames =
-            counters_->frames.load(std::memory_order_relaxed) - frames_before_;
+        const std::uint64_t frames = frames_in_window();
         const double seconds = static_cast<double>(now_ns() - start_ns_) / 1e9;
         const auto longest = counters_->longest_ns.load(std::memory_order_relaxed);
         return {.per_second = static_cast<double>(frames) / seconds,
                 .longest_ms = static_cast<double>(longest) / 1e6};
     }
     std::optional<std::string> problem() override {
-        siginfo_t info{};
-        const int result =
-            ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
-        return result == 0 && info.si_pid == process_
-                   ? std::optional<std::string>("the probe process was killed")
-                   : std::nullopt;
+        return has_ended() ? std::optional<std::string>("the probe process was killed")
+                           : std::nullopt;
     }
 
 private:
+    std::uint64_t frames_in_window() const noexcept {
+        return counters_->frames.load(std::memory_order_acquire) - frames_before_;
+    }
+    bool has_ended() const noexcept {
+        siginfo_t info{};
+        const int result =
+            ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT);
+        return result == 0 && info.si_pid == process_;
+    }
+
     FrameCounters* counters_;
     pid_t process_;
     std::uint64_t frames_before_ = 0;
