@@ -127,7 +127,8 @@ def each_query_is_new(runner, server):
     code, _, errors = runner.run(server, *[f"good.{n}" for n in range(100)])
     equal((code, errors), (0, ""))
     ports = [asked[3] for asked in server.asked]
-    check(len(set(ports)) == len(ports) >= 200, "a port was used twice")
+    # By chance some are drawn again: numbers at any time, ports when they have had their rest.
+    check(len(ports) >= 200 and len(set(ports)) > 190, "ports were used again")
     check(len({asked[2] for asked in server.asked}) > 190, "numbers were used again")
     steps = {after - before for before, after in zip(ports, ports[1:])}
     check(len(steps) > 150, "the ports follow each other")

@@ -170,11 +170,13 @@ def what_it_refuses(address):
         equal(client.answer()[0], 405)
 
 
-def who_takes_too_long(address):
-    with Client(address) as silent, Client(address) as slow:
-        slow.send("GET /a.txt HT")
-        equal(slow.answer()[0], 408)
-        check(slow.is_closed() and silent.is_closed(), "it waits for ever")
+def who_takes_too_long(runner, root):
+    with runner.start("127.0.0.1:0", root, 2) as server:
+        address = server.address()
+        with Client(address) as silent, Client(address) as slow:
+            slow.send("GET /a.txt HT")
+            equal(slow.answer()[0], 408)
+            check(slow.is_closed() and silent.is_closed(), "it waits for ever")
 
 
 def with_curl(address):
@@ -190,16 +192,16 @@ def check_all(runner):
     runner.fails("127.0.0.1:0", "/", "never", code=2, says=["usage: "])
     with tempfile.TemporaryDirectory() as outside:
         root = make_site(outside)
-        with runner.start("127.0.0.1:0", root, 1) as server:
+        with runner.start("127.0.0.1:0", root, PATIENCE) as server:
             address = server.address()
             files_over_one_connection(address)
             parts_of_files(address)
             nothing_outside_of_the_directory(address)
             requests_that_come_together_or_in_pieces(address)
             what_it_refuses(address)
-            who_takes_too_long(address)
             with_curl(address)
             with connect(address) as stream:  # a download that nobody reads does not hold it up
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 stream.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
                 equal(server.stop(), ("", ""))
+        who_takes_too_long(runner, root)
