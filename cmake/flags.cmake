@@ -25,3 +25,15 @@ if(BERTH_SANITIZE)
         -fsanitize=${BERTH_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(berth_flags INTERFACE -fsanitize=${BERTH_SANITIZE})
 endif()
+
+# Most of the time that a source takes to compile goes into the headers of the standard library. Not
+# by default: each source names what it uses, and only a build without this can tell.
+option(BERTH_PRECOMPILE_HEADERS "Precompile what most sources include" OFF)
+function(berth_precompile target)
+    if(BERTH_PRECOMPILE_HEADERS)
+        target_precompile_headers(${target} PRIVATE
+            <algorithm> <array> <atomic> <cerrno> <chrono> <cstdint> <cstring> <deque> <expected>
+            <functional> <map> <memory> <optional> <set> <span> <string> <string_view> <thread>
+            <utility> <vector> <fcntl.h> <netinet/in.h> <poll.h> <sys/socket.h> <unistd.h> ${ARGN})
+    endif()
+endfunction()

@@ -33,7 +33,8 @@ namespace berth {
 
 namespace internal {
 class TlsMachine;
-}
+struct TlsSession;
+}  // namespace internal
 
 /// What a client connects to.
 struct TlsTargetOptions {
@@ -85,15 +86,17 @@ public:
     std::optional<TlsSessionTicket> take_session_ticket();
 
 private:
-    TlsStream(Stream stream, std::unique_ptr<internal::TlsMachine> machine) noexcept;
+    TlsStream(Stream stream, std::unique_ptr<internal::TlsSession> session) noexcept;
 
     static Task<Result<TlsStream>> shake_hands(
-        Stream stream, Result<std::unique_ptr<internal::TlsMachine>> machine, Deadline deadline);
+        Stream stream, Result<std::unique_ptr<internal::TlsSession>> session, Deadline deadline);
     Task<Result<void>> feed(Deadline deadline);
     Result<void> flush();
+    internal::TlsMachine& machine() noexcept;
+    const internal::TlsMachine& machine() const noexcept;
 
     Stream stream_;
-    std::unique_ptr<internal::TlsMachine> machine_;
+    std::unique_ptr<internal::TlsSession> session_;
     Lent received_;  // what the machine reads from
 };
 
