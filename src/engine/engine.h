@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace berth::internal {
 
@@ -43,18 +44,35 @@ public:
         list_.push_back(operation);
     }
     /// Takes back one that is on this list, or amid any other.
-    void remove(Operation& operation) noexcept { list_.remove(operation); }
+    void remove(Operation& operation) noexcept {
+        last_untried_ = last_untried_ == &operation ? nullptr : last_untried_;
+        list_.remove(operation);
+    }
     /// For one that is tried when its turn comes: Engine::attempt_now() then says how it ended.
     void push_untried(Operation& operation) noexcept {
         operation.needs_attempt = true;
         push(operation, -EAGAIN);
+        last_untried_ = &operation;
+    }
+    /// Takes the operation back, if it is here and was the last that was pushed untried. It may
+    /// have ceased to exist.
+    bool take_last_untried(const Operation* operation) noexcept {
+        if (last_untried_ != operation) {
+            return false;
+        }
+        list_.remove(*std::exchange(last_untried_, nullptr));
+        return true;
     }
     bool is_empty() const noexcept { return list_.is_empty(); }
     void append(OperationList operations) noexcept { list_.append(operations); }
-    OperationList take_all() noexcept { return list_.take_all(); }
+    OperationList take_all() noexcept {
+        last_untried_ = nullptr;
+        return list_.take_all();
+    }
 
 private:
     OperationList list_;
+    Operation* last_untried_ = nullptr;
 };
 
 class Engine {

@@ -146,8 +146,12 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;
     const bool must_queue = !list.is_empty() || (is_read && slot->has_untried);
-    if (result == 0 && !must_queue &&
-        ((is_read ? slot->may_read : slot->may_write) || traits.asks_the_kernel)) {
+    const bool may_try = (is_read ? slot->may_read : slot->may_write) || traits.asks_the_kernel;
+    if (result == 0 && !must_queue && may_try) {
+        if (operation.kind == OperationKind::receive_lent && operation.always_completes) {
+            push_receive(*slot, operation);
+            return Start::pending;
+        }
         result = try_now(*slot, operation);
     } else if (result == 0) {
         result = -EAGAIN;
@@ -202,14 +206,18 @@ void ReadinessEngine::cancel(Operation& operation) noexcept {
 // A lent receive is tried when its completion is about to run: its user then gives the memory back
 // before the next receive takes it, still in the cache, for the next socket. Tried all at once, a
 // hundred ready sockets would need a hundred pieces of memory.
+void ReadinessEngine::push_receive(ReadinessSlot& slot, Operation& operation) noexcept {
+    slot.has_untried = true;
+    ready_.push_untried(operation);
+}
+
 bool ReadinessEngine::defer_receive(ReadinessSlot& slot) noexcept {
     Operation* first = slot.reads.front();
     if (first == nullptr || first->kind != OperationKind::receive_lent || !slot.may_read) {
         return false;
     }
     slot.reads.remove(*first);
-    slot.has_untried = true;
-    ready_.push_untried(*first);
+    push_receive(slot, *first);
     return true;
 }
 
@@ -233,17 +241,22 @@ bool ReadinessEngine::attempt_now(Operation& operation) noexcept {
         finish_lent(operation, result);
     }
     operation.result = result;
-    // Those behind it have waited for it only.
-    if (!defer_receive(*slot)) {
-        try_parked(*slot, slot->reads, slot->may_read);
-    }
+    try_reads(*slot);
     return true;
+}
+
+// Those behind one that was tried, or has gone untried, have waited for it only.
+void ReadinessEngine::try_reads(ReadinessSlot& slot) noexcept {
+    if (!defer_receive(slot)) {
+        try_parked(slot, slot.reads, slot.may_read);
+    }
 }
 
 void ReadinessEngine::forget_untried(Operation& operation) noexcept {
     ReadinessSlot* slot = slots_.find(operation.slot);
     if (std::exchange(operation.needs_attempt, false) && slot != nullptr) {
         slot->has_untried = false;
+        try_reads(*slot);
     }
 }
 
@@ -271,8 +284,8 @@ void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
     slot.has_hung_up = slot.has_hung_up || (events & kEnd) != 0;
     slot.may_read = slot.may_read || (events & (POLLIN | POLLPRI | kEnd)) != 0;
     slot.may_write = slot.may_write || (events & (POLLOUT | POLLHUP | POLLERR)) != 0;
-    if (!slot.has_untried && !defer_receive(slot)) {
-        try_parked(slot, slot.reads, slot.may_read);
+    if (!slot.has_untried) {
+        try_reads(slot);
     }
     try_parked(slot, slot.writes, slot.may_write);
     if ((had_reads && slot.reads.is_empty()) || (had_writes && slot.writes.is_empty())) {

@@ -79,7 +79,9 @@ protected:
 private:
     int try_now(ReadinessSlot& slot, Operation& operation) noexcept;
     int make_nonblocking(ReadinessSlot& slot) noexcept;
+    void push_receive(ReadinessSlot& slot, Operation& operation) noexcept;
     bool defer_receive(ReadinessSlot& slot) noexcept;
+    void try_reads(ReadinessSlot& slot) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 
     LentPool lent_;

@@ -279,6 +279,22 @@ void LoopState::finish(Operation& operation) noexcept {
     operation.complete(operation);
 }
 
+// One that is submitted again by its own completion, and is to be tried, goes on for a while: what
+// belongs to its socket is in the cache.
+void LoopState::run_one(Operation& operation) noexcept {
+    constexpr int kMostInARow = 16;
+    for (int count = 1;; ++count) {
+        const bool is_untried = std::exchange(operation.needs_attempt, false);
+        if (is_untried && !engine_->attempt_now(operation)) {
+            return;
+        }
+        finish(operation);
+        if (count == kMostInARow || !ready_.take_last_untried(&operation)) {
+            return;
+        }
+    }
+}
+
 // What completions cause that is ready at once goes on without a system call in between, for a few
 // rounds: a flow of datagrams would otherwise ask the engine after each.
 void LoopState::run_ready() noexcept {
@@ -288,10 +304,7 @@ void LoopState::run_ready() noexcept {
         while (!running_.is_empty()) {
             Operation& operation = running_.pop_front();
             prefetch(running_.front());
-            const bool is_untried = std::exchange(operation.needs_attempt, false);
-            if (!is_untried || engine_->attempt_now(operation)) {
-                finish(operation);
-            }
+            run_one(operation);
         }
     }
 }
@@ -354,6 +367,10 @@ bool LoopState::is_idle() const noexcept {
            posted_.is_empty();
 }
 
+bool LoopState::has_orders() const noexcept {
+    return !posted_.is_empty() || is_stop_requested_.load(std::memory_order_seq_cst);
+}
+
 std::uint64_t LoopState::wait_deadline_ns(std::uint64_t deadline_ns) noexcept {
     const bool is_flush_due = std::exchange(has_unflushed_, false) && alive_count_ == 0;
     if (!ready_.is_empty() || !later_.is_empty() || std::exchange(is_in_hurry_, false) ||
@@ -370,13 +387,17 @@ std::uint64_t LoopState::wait_deadline_ns(std::uint64_t deadline_ns) noexcept {
 
 int LoopState::wait(std::uint64_t deadline_ns) noexcept {
     deadline_ns = wait_deadline_ns(deadline_ns);
-    if (deadline_ns == 0) {
+    if (deadline_ns == 0 || has_orders()) {
         return engine_->wait(0);
     }
-    // Either a poster sees that the loop sleeps, or the loop sees what was posted.
+    // Either a poster sees that the loop sleeps, or the loop sees what was posted. Then it must not
+    // be taken for asleep, or every post costs a system call.
     is_asleep_.store(true, std::memory_order_seq_cst);
-    const bool has_work = !posted_.is_empty() || is_stop_requested_.load(std::memory_order_seq_cst);
-    const int reason = engine_->wait(has_work ? 0 : deadline_ns);
+    if (has_orders()) {
+        is_asleep_.store(false, std::memory_order_relaxed);
+        deadline_ns = 0;
+    }
+    const int reason = engine_->wait(deadline_ns);
     is_asleep_.store(false, std::memory_order_relaxed);
     return reason;
 }

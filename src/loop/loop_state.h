@@ -116,11 +116,14 @@ private:
     void finish(Operation& operation) noexcept;
     void schedule(Operation& operation, std::uint64_t deadline_ns) noexcept;
     void unschedule(Operation& operation) noexcept;
+    void run_one(Operation& operation) noexcept;
     void run_ready() noexcept;
     void take_late_results() noexcept;
     void expire_timers() noexcept;
     void run_posted() noexcept;
     bool is_idle() const noexcept;
+    /// Other threads have posted something, or want the loop to stop.
+    bool has_orders() const noexcept;
     std::uint64_t wait_deadline_ns(std::uint64_t deadline_ns) noexcept;
     int wait(std::uint64_t deadline_ns) noexcept;
     void remove_ready(Operation& operation) noexcept;

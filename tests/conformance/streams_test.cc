@@ -5,7 +5,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <deque>
+#include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 
 namespace berth::test {
@@ -105,6 +108,90 @@ TEST_P(StreamTest, LentAndOwnMemoryTakeTurns) {
     run_until([&] { return lent.completion_count == 2; });
     EXPECT_EQ(text_of(lent.data.bytes()), "third");
     lent.data.give_back();
+}
+
+/// Reads a stream to its end, and notes where what was large lay.
+class PlaceNoter final : public ReceiveLentOperation {
+public:
+    PlaceNoter(Stream& stream, std::set<const std::byte*>& places)
+        : ReceiveLentOperation(&PlaceNoter::received), stream_(stream), places_(places) {
+        always_completes = true;
+        stream_.receive(*this);
+    }
+
+    std::size_t size = 0;
+    bool has_ended = false;
+
+private:
+    static void received(Operation& operation) noexcept {
+        static_cast<PlaceNoter&>(operation).take();
+    }
+    void take() noexcept {
+        constexpr std::size_t kLarge = 8 * 1024;
+        if (!data) {
+            has_ended = true;
+            return;
+        }
+        size += data.size();
+        if (data.size() > kLarge) {
+            places_.insert(data.data());
+        }
+        data.give_back();
+        stream_.receive(*this);
+    }
+
+    Stream& stream_;
+    std::set<const std::byte*>& places_;
+};
+
+// So it is still in the cache.
+TEST_P(StreamTest, MemoryThatComesBackIsWhatTheNextStreamIsReadInto) {
+    constexpr std::size_t kSize = 256 * 1024;
+    constexpr std::size_t kStreams = 20;
+    std::vector<Pair> pairs;
+    std::deque<PlaceNoter> readers;
+    std::set<const std::byte*> places;
+    for (std::size_t i = 0; i < kStreams; ++i) {
+        pairs.push_back(connect_pair());
+    }
+    const std::vector<std::byte> sent = pattern(kSize);
+    for (Pair& pair : pairs) {
+        ASSERT_TRUE(pair.client.write(sent).has_value());
+        ASSERT_TRUE(pair.client.shut_down_write().has_value());
+        readers.emplace_back(pair.server, places);
+    }
+    run_until([&] { return std::ranges::all_of(readers, &PlaceNoter::has_ended); });
+    for (const PlaceNoter& reader : readers) {
+        EXPECT_EQ(reader.size, kSize);
+    }
+    EXPECT_LE(places.size(), 4U);
+    EXPECT_GE(places.size(), 1U);
+}
+
+TEST_P(StreamTest, AReceiveThatGoesLeavesItsTurnToTheNext) {
+    auto [other_client, other_server] = connect_pair();
+    auto [client, server] = connect_pair();
+    auto first = std::make_unique<Watched<ReceiveLentOperation>>();
+    Watched<ReceiveLentOperation> second;
+    bool has_taken = GetParam() == EngineKind::io_uring;  // it may have by then, and then it has
+    Watched<ReceiveLentOperation> other([&] {
+        has_taken = has_taken || first->completion_count > 0;
+        first.reset();
+    });
+    other_server.receive(other);
+    server.receive(*first);
+    server.receive(second);
+    run_ready();
+    ASSERT_TRUE(other_client.write(bytes_of("x")).has_value());
+    ASSERT_TRUE(client.write(bytes_of("one")).has_value());
+    run_until([&] { return other.completion_count == 1; });
+    if (has_taken) {
+        ASSERT_TRUE(client.write(bytes_of("two")).has_value());
+    }
+    run_until([&] { return second.completion_count == 1; });
+    second.data.give_back();
+    other.data.give_back();
+    run_until([&] { return loop().statistics().pending_count == 0; });
 }
 
 TEST_P(StreamTest, LargeSendGoesOutWhole) {
