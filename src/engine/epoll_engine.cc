@@ -14,8 +14,11 @@ namespace {
 
 constexpr std::size_t kBatchSize = 256;
 constexpr std::uint64_t kWakeupData = ~std::uint64_t{0};
-constexpr std::uint32_t kEverything =
-    EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | std::uint32_t{EPOLLET};
+constexpr std::uint32_t kInput = EPOLLIN | EPOLLRDHUP | EPOLLPRI | std::uint32_t{EPOLLET};
+
+// ReadinessSlot::interest.
+constexpr short kWatchesInput = 1;
+constexpr short kWatchesEverything = 2;
 
 std::uint64_t data_of(SlotHandle handle) noexcept {
     return std::uint64_t{handle.generation} << 32 | handle.index;
@@ -43,17 +46,19 @@ EngineResult EpollEngine::make(ReadyList& ready) {
 }
 
 int EpollEngine::parked(SlotHandle handle, ReadinessSlot& slot) noexcept {
-    if (slot.interest != 0) {
+    const short wanted = slot.writes.is_empty() ? kWatchesInput : kWatchesEverything;
+    if (slot.interest >= wanted) {
         return 0;
     }
     epoll_event event{};
-    event.events = kEverything;
+    event.events = wanted == kWatchesEverything ? kInput | EPOLLOUT : kInput;
     event.data.u64 = data_of(handle);
     ++counted_.interest_count;
-    if (calls().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, slot.fd, &event) != 0) {
+    const int action = slot.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (calls().epoll_ctl(epoll_.get(), action, slot.fd, &event) != 0) {
         return errno;
     }
-    slot.interest = 1;
+    slot.interest = wanted;
     return 0;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// epoll, edge-triggered: a descriptor is registered once, for everything, when an operation first
-// has to wait for it, and epoll_ctl() is never called for it again (0.7 to 1 us each, a tenth of a
-// message). Closing a descriptor that berth owns ends its registration; should a forked child keep
-// the same open file alive, its events carry an old generation and are dropped.
+// epoll, edge-triggered: a descriptor is registered when an operation first has to wait for it, and
+// once more when first a send has to (most never have; told of at once that they could, each new
+// connection would cost an event). Otherwise epoll_ctl() is never called for it again (0.7 to 1 us
+// each, a tenth of a message). Closing a descriptor that berth owns ends its registration; should a
+// forked child keep the same open file alive, its events carry an old generation and are dropped.
 
 #include "src/engine/readiness_engine.h"
 #include "src/engine/wakeup.h"
