@@ -224,10 +224,10 @@ bool Core::must_repeat(const Operation& operation, int result) noexcept {
 // O_NONBLOCK counts when a request is carried out, which only this thread does.
 int Core::attempt_without_waiting(RingSlot& slot, Operation& operation) noexcept {
     if (slot.kind == DescriptorKind::other) {
-        return attempt(operation, slot.fd, unused);
+        return attempt(operation, slot.fd, lent);
     }
     set_nonblocking(slot.fd, 1);
-    const int result = attempt(operation, slot.fd, unused);
+    const int result = attempt(operation, slot.fd, lent);
     set_nonblocking(slot.fd, 0);
     return result;
 }

@@ -78,8 +78,9 @@ public:
     MessagePool messages;
     OperationList ending;  // have their results; the requests that cancel them are under way
     Ring ring;             // goes before the memory that it uses
-    LentPool unused;       // attempt() wants one
+    LentPool lent;         // for what is read by hand
     std::uint32_t in_flight_count = 0;
+    bool has_unsent = false;   // something waits for the next turn to be sent
     bool is_embedded = false;  // a foreign loop waits: what it cannot see must not happen
 
 private:

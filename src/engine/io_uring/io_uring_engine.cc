@@ -50,8 +50,11 @@ SlotHandle IoUringEngine::attach(int fd, DescriptorKind kind) noexcept {
     slot.index = handle.index;
     slot.fd = fd;
     slot.kind = kind;
-    // A datagram that does not fit into its buffer is cut.
-    slot.prefers_large = kind == DescriptorKind::datagram;
+    // A datagram that does not fit into its buffer is cut. How much a stream moves, its first
+    // receive shows.
+    slot.prefers_large = kind == DescriptorKind::datagram || kind == DescriptorKind::stream;
+    slot.is_likely_empty = kind == DescriptorKind::stream;
+    slot.short_run = RingSlot::kMostShortRun;
     return handle;
 }
 
@@ -94,6 +97,25 @@ Start IoUringEngine::dispatch(RingSlot& slot, Operation& operation) noexcept {
                                       : sender_.submit(slot, operation);
 }
 
+bool IoUringEngine::attempt_now(Operation& operation) noexcept {
+    RingSlot* slot = find_open(operation.slot);
+    if (slot == nullptr) {
+        Core::answer(operation, -ECANCELED);
+        return true;
+    }
+    const bool has_ended = receiver_.attempt_now(*slot, operation);
+    push_out();
+    return has_ended;
+}
+
+void IoUringEngine::forget_untried(Operation& operation) noexcept {
+    RingSlot* slot = find_open(operation.slot);
+    if (std::exchange(operation.needs_attempt, false) && slot != nullptr) {
+        receiver_.forget_untried(*slot);
+        push_out();
+    }
+}
+
 void IoUringEngine::cancel(Operation& operation) noexcept {
     if ((operation.engine_word & kFinished) != 0) {
         return;
@@ -129,6 +151,7 @@ int IoUringEngine::wait(std::uint64_t deadline_ns) noexcept {
     start_work();
     // What was sent silently, and what waits for the memory that it holds, must not sleep with us.
     const bool has_to_look = sender_.has_waiting_user() || core_.ring.has_overflow() ||
+                             receiver_.has_postponed() ||
                              (sender_.has_silent() && receiver_.has_starved());
     const int result = enter(deadline_ns != 0 && ready_.is_empty() && !has_to_look, deadline_ns);
     switch (result) {
@@ -150,6 +173,7 @@ void IoUringEngine::start_work() noexcept {
     acceptor_.before_wait();
     receiver_.before_wait();
     sender_.before_wait();
+    receiver_.resume_postponed();
 }
 
 int IoUringEngine::enter(bool may_sleep, std::uint64_t deadline_ns) noexcept {

@@ -46,6 +46,8 @@ public:
     SlotHandle attach(int fd, DescriptorKind kind) noexcept override;
     void detach(SlotHandle handle, Detach how, CloseOperation* closing) noexcept override;
     Start submit(Operation& operation) noexcept override;
+    bool attempt_now(Operation& operation) noexcept override;
+    void forget_untried(Operation& operation) noexcept override;
     void cancel(Operation& operation) noexcept override;
     void cancel_input(SlotHandle handle) noexcept override;
     void shut_down() noexcept override;

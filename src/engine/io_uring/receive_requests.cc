@@ -53,6 +53,11 @@ int Receiver::try_at_once(RingSlot& slot, Operation& operation) noexcept {
     if (slot.is_receiving) {
         return -EAGAIN;
     }
+    if (operation.kind == OperationKind::receive_lent) {
+        const bool may_try = slot.is_bulk() && !slot.is_likely_empty &&
+                             !operation.always_completes && !core_.has_unsent;
+        return may_try ? receive_bulk(slot, operation) : -EAGAIN;
+    }
     if (operation.kind == OperationKind::receive_batch) {
         return try_receive_batch(static_cast<ReceiveBatchOperation&>(operation), slot.fd);
     }
@@ -62,13 +67,16 @@ int Receiver::try_at_once(RingSlot& slot, Operation& operation) noexcept {
     return -EAGAIN;
 }
 
-// True: `operation`, the head, is done and gone.
+// True: `operation`, the head, is done and gone, or gone to be tried.
 bool Receiver::start(RingSlot& slot, Operation& operation) noexcept {
     int result = -EAGAIN;
     if (is_empty_receive(operation)) {
         result = 0;
     } else if (slot.has_received()) {
         result = take_received(slot, operation);
+    } else if (operation.kind == OperationKind::receive_lent && slot.is_bulk() &&
+               !slot.is_receiving) {
+        return start_bulk(slot, operation);
     } else if (operation.kind == OperationKind::receive_lent) {
         result = arm(slot);
     } else if (slot.is_receiving) {

@@ -11,7 +11,6 @@ namespace berth::internal {
 namespace {
 
 constexpr std::uint8_t kFullBuffersToGrow = 2;
-constexpr std::uint8_t kShortReceivesToShrink = 4;
 
 BufferKind kind_of(const RingSlot& slot) noexcept {
     return slot.receives_into_large ? BufferKind::large : BufferKind::small;
@@ -21,7 +20,7 @@ BufferKind kind_of(const RingSlot& slot) noexcept {
 
 Start Receiver::submit(RingSlot& slot, Operation& operation) noexcept {
     operation.engine_word = 0;
-    const bool is_first = slot.reads.is_empty();
+    const bool is_first = slot.reads.is_empty() && !slot.has_untried;
     const int result = is_first ? try_at_once(slot, operation) : -EAGAIN;
     if (result != -EAGAIN) {
         return Core::answer(operation, result);
@@ -53,7 +52,7 @@ void Receiver::cancel_all(RingSlot& slot) noexcept {
 
 // The head starts, and while it ends at once, the next.
 void Receiver::advance(RingSlot& slot) noexcept {
-    while (!slot.reads.is_empty() && !slot.is_detached) {
+    while (!slot.reads.is_empty() && !slot.is_detached && !slot.has_untried) {
         Operation& operation = *slot.reads.front();
         if ((operation.engine_word & kInFlight) != 0 || !start(slot, operation)) {
             return;
@@ -63,9 +62,11 @@ void Receiver::advance(RingSlot& slot) noexcept {
 
 void Receiver::on_receive(RingSlot& slot, int result, unsigned flags) noexcept {
     const BufferKind kind = kind_of(slot);
+    const bool was_poll = slot.is_receive_poll;
     if ((flags & IORING_CQE_F_MORE) == 0) {
         core_.end_request(slot);
         slot.is_receiving = false;
+        slot.is_receive_poll = false;
         slot.is_multishot = false;
         slot.is_ending_receive = false;
     }
@@ -80,8 +81,12 @@ void Receiver::on_receive(RingSlot& slot, int result, unsigned flags) noexcept {
     if (slot.is_detached) {
         return;
     }
+    if (was_poll) {
+        on_readable(slot, result);
+        return;
+    }
     if (result > 0) {
-        choose_buffers(slot, kind, result, flags);
+        note_size(slot, result, flags);
     } else {
         note_end(slot, kind, result);
     }
@@ -116,28 +121,17 @@ void Receiver::note_end(RingSlot& slot, BufferKind kind, int result) noexcept {
     }
 }
 
-void Receiver::choose_buffers(RingSlot& slot, BufferKind kind, int result,
-                              unsigned flags) noexcept {
+void Receiver::note_size(RingSlot& slot, int result, unsigned flags) noexcept {
     if (slot.kind != DescriptorKind::stream) {
         return;
     }
-    const auto size = static_cast<std::uint32_t>(result);
-    const bool is_full = size == core_.buffers.group(kind).buffer_size();
+    const bool is_full = result == BufferPool::kSmallSize;
     slot.is_likely_empty = !is_full && (flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
-    if (kind == BufferKind::small) {
-        slot.full_run = is_full ? static_cast<std::uint8_t>(slot.full_run + 1) : 0;
-        if (slot.full_run >= kFullBuffersToGrow) {
-            slot.full_run = 0;
-            slot.prefers_large = true;
-            disarm(slot);
-        }
-        return;
-    }
-    const bool is_short = size <= BufferPool::kSmallSize;
-    slot.short_run = is_short ? static_cast<std::uint8_t>(slot.short_run + 1) : 0;
-    if (slot.short_run >= kShortReceivesToShrink) {
-        slot.short_run = 0;
-        slot.prefers_large = false;
+    slot.full_run = is_full ? static_cast<std::uint8_t>(slot.full_run + 1) : 0;
+    if (slot.full_run >= kFullBuffersToGrow) {
+        slot.full_run = 0;
+        slot.prefers_large = true;
+        disarm(slot);
     }
 }
 
@@ -151,17 +145,12 @@ int Receiver::arm(RingSlot& slot) noexcept {
     if (const int result = group.open(core_.ring); result < 0) {
         return result;
     }
-    const bool goes_on = !slot.prefers_large || slot.kind != DescriptorKind::stream;
     io_uring_sqe& entry = core_.request(slot, RequestTag::receive, IORING_OP_RECV);
     entry.flags = IOSQE_BUFFER_SELECT;
     entry.buf_group = group.group();
-    if (goes_on) {
-        entry.ioprio = IORING_RECV_MULTISHOT;
-    } else if (slot.is_likely_empty) {
-        entry.ioprio = IORING_RECVSEND_POLL_FIRST;
-    }
+    entry.ioprio = IORING_RECV_MULTISHOT;
     slot.is_receiving = true;
-    slot.is_multishot = goes_on;
+    slot.is_multishot = true;
     slot.receives_into_large = slot.prefers_large;
     return -EAGAIN;
 }

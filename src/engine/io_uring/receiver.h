@@ -6,8 +6,11 @@
 // Who receives by lending gets a receive into provided buffers that, once asked for, goes on by
 // itself (multishot): what comes while nobody waits is queued in the slot, and handed out without
 // a system call. It ends when too much is queued (back-pressure) or no buffer is left (the slot is
-// then *starved*), and begins again when somebody waits and there is room. A stream that fills two
-// small buffers in a row is given large ones, one for each time that somebody asks.
+// then *starved*), and begins again when somebody waits and there is room.
+//
+// A stream that fills two buffers in a row moves much (*bulk*). Buffers that the kernel uses in
+// turn would leave the processor's cache before they are used again; so it is polled, and read by
+// hand when its reader's turn comes, into the memory that the last reader has just given back.
 //
 // All other operations are requests of their own, but take first what is queued.
 
@@ -32,8 +35,14 @@ public:
     /// A completion of the slot's receive into provided buffers.
     void on_receive(RingSlot& slot, int result, unsigned flags) noexcept;
     void on_operation(RingSlot& slot, Operation& operation, int result, unsigned flags) noexcept;
+    /// See Engine::attempt_now() and Engine::forget_untried().
+    bool attempt_now(RingSlot& slot, Operation& operation) noexcept;
+    void forget_untried(RingSlot& slot) noexcept;
 
     void before_wait() noexcept;
+    /// What the sender had to go before, has gone.
+    void resume_postponed() noexcept;
+    bool has_postponed() const noexcept { return !postponed_.empty(); }
     bool has_starved() const noexcept { return !starved_[0].empty() || !starved_[1].empty(); }
     /// The slot goes; nothing of it is in flight.
     void release(RingSlot& slot) noexcept;
@@ -50,10 +59,16 @@ private:
     int arm(RingSlot& slot) noexcept;
     void disarm(RingSlot& slot) noexcept;
     void note_end(RingSlot& slot, BufferKind kind, int result) noexcept;
-    void choose_buffers(RingSlot& slot, BufferKind kind, int result, unsigned flags) noexcept;
+    void note_size(RingSlot& slot, int result, unsigned flags) noexcept;
     void note_heavy(RingSlot& slot) noexcept;
     bool is_heavy(const RingSlot& slot) noexcept;
     void tell_polls(RingSlot& slot) noexcept;
+
+    // Bulk.
+    bool start_bulk(RingSlot& slot, Operation& operation) noexcept;
+    int receive_bulk(RingSlot& slot, Operation& operation) noexcept;
+    void on_readable(RingSlot& slot, int result) noexcept;
+
     void rearm_starved(BufferKind kind) noexcept;
 
     // Operations.
@@ -71,6 +86,7 @@ private:
     Core& core_;
     std::array<std::vector<SlotHandle>, 2> starved_;  // by BufferKind
     std::vector<SlotHandle> heavy_;
+    std::vector<SlotHandle> postponed_;
     std::vector<SlotHandle> looked_at_;  // memory for before_wait()
 };
 

@@ -30,6 +30,7 @@ Start Sender::submit(RingSlot& slot, Operation& operation) noexcept {
 void Sender::mark(RingSlot& slot) noexcept {
     if (!slot.is_dirty && !slot.is_sending) {
         slot.is_dirty = true;
+        core_.has_unsent = true;
         dirty_.push_back(slot.handle());
     }
 }
@@ -60,6 +61,7 @@ void Sender::before_wait() noexcept {
     // These began since the last wait(), when what was before them had been sent. Whoever waits for
     // the last byte, to close the socket or to write on, did so then and has not said it again.
     has_waiting_user_ = has_waiting_user_ || !silent_.empty();
+    core_.has_unsent = false;
     looked_at_.swap(dirty_);
     for (const SlotHandle handle : looked_at_) {
         RingSlot* slot = core_.slots.find(handle);
@@ -191,7 +193,7 @@ void Sender::flush(RingSlot& slot) noexcept {
         if (!is_send || (head.engine_word & kInFlight) != 0 || slot.is_write_broken) {
             return;
         }
-        const int result = attempt(head, slot.fd, core_.unused);
+        const int result = attempt(head, slot.fd, core_.lent);
         if (result == -EAGAIN) {
             return;
         }

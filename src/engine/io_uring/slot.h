@@ -93,6 +93,9 @@ struct AcceptQueue {
 };
 
 struct RingSlot {
+    /// So many short receives in a row, and a stream moves little.
+    static constexpr std::uint8_t kMostShortRun = 3;
+
     std::uint32_t generation = 0;
     std::uint32_t next_free = 0;
     std::uint32_t index = 0;
@@ -110,7 +113,10 @@ struct RingSlot {
     bool is_multishot : 1 = false;         // ... that goes on by itself
     bool is_ending_receive : 1 = false;    // ... and is being cancelled
     bool receives_into_large : 1 = false;  // ... takes large buffers
-    bool prefers_large : 1 = false;        // the next one will
+    bool prefers_large : 1 = false;        // the next one will; of a stream: see is_bulk()
+    bool is_receive_poll : 1 = false;      // ... no receive but a poll: the stream is read by hand
+    bool has_untried : 1 = false;          // its first receive is on the ready list, to be tried
+    bool is_postponed : 1 = false;         // in the receiver's list: sends are to go out before
     bool is_starved : 1 = false;           // waits for buffers, in the receiver's list
     bool is_heavy : 1 = false;             // has much that nobody asks for, likewise
     bool is_likely_empty : 1 = false;      // the last receive left nothing behind
@@ -135,7 +141,7 @@ struct RingSlot {
     bool was_made_blocking : 1 = false;
 
     std::uint8_t full_run = 0;   // small buffers filled one after the other
-    std::uint8_t short_run = 0;  // large buffers that a small one could have replaced
+    std::uint8_t short_run = 0;  // receives by hand that a small buffer would have done for
     std::uint8_t cancel_tries = 0;
     std::uint16_t batch_count = 0;
     std::uint32_t send_position = 0;  // of a silent batch in the submissions
@@ -145,6 +151,8 @@ struct RingSlot {
 
     SlotHandle handle() const noexcept { return {index, generation}; }
     bool has_received() const noexcept { return !received.is_empty() || has_end; }
+    /// Moves so much that it is read by plain receives.
+    bool is_bulk() const noexcept { return prefers_large && kind == DescriptorKind::stream; }
 };
 static_assert(sizeof(RingSlot) <= 128);
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 namespace berth::internal {
 namespace {
@@ -54,6 +55,14 @@ LoopStatistics Driver::statistics() const noexcept {
     return statistics;
 }
 
+SlotHandle Driver::attach(int fd, DescriptorKind kind) noexcept {
+    const SlotHandle handle = engine_->attach(fd, kind);
+    if (handle.is_valid() && kind == DescriptorKind::stream) {
+        core().slots.at(handle.index).prefers_large = false;
+    }
+    return handle;
+}
+
 void Driver::cancel(Operation& operation, int reason) {
     if (operation.stage == OperationStage::waiting && operation.cancel_reason == 0) {
         operation.cancel_reason = reason;
@@ -73,6 +82,9 @@ int Driver::run_ready() {
     OperationList list = ready_.take_all();
     while (!list.is_empty()) {
         Operation& operation = list.pop_front();
+        if (std::exchange(operation.needs_attempt, false) && !engine_->attempt_now(operation)) {
+            continue;
+        }
         operation.stage = OperationStage::idle;
         operation.complete(operation);
         ++count;

@@ -59,7 +59,8 @@ public:
     ReadyList& ready() noexcept { return ready_; }
     LoopStatistics statistics() const noexcept;
 
-    SlotHandle attach(int fd, DescriptorKind kind) noexcept { return engine_->attach(fd, kind); }
+    /// A stream counts as one that has shown that it moves little: it receives into buffers.
+    SlotHandle attach(int fd, DescriptorKind kind) noexcept;
     /// Submits; what is done at once counts as a completion too.
     template <class Op>
     Start submit(Counted<Op>& operation, SlotHandle slot) {

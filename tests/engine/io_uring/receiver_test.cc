@@ -287,7 +287,7 @@ TEST_F(IoUringReceiver, UnconsumedBytesAreBounded) {
     }
 }
 
-TEST_F(IoUringReceiver, MuchMovesToLargeBuffersAndBack) {
+TEST_F(IoUringReceiver, MuchIsReadByHandAndLittleIntoBuffersAgain) {
     constexpr std::size_t kMuch = 8 << 20;
     const SocketPair pair = tcp_pair();
     const SlotHandle slot = driver_.attach(pair.near.get(), DescriptorKind::stream);
@@ -319,6 +319,99 @@ TEST_F(IoUringReceiver, MuchMovesToLargeBuffersAndBack) {
     driver_.turn();
     EXPECT_TRUE(state.is_multishot);
     receive.data.give_back();
+}
+
+/// A stream that is read by hand, with something in it.
+struct Bulk {
+    explicit Bulk(Driver& driver)
+        : pair(unix_pair()), slot(driver.attach(pair.near.get(), DescriptorKind::stream)) {
+        driver.core().slots.at(slot.index).prefers_large = true;
+        driver.core().slots.at(slot.index).is_likely_empty = false;
+        write_all(pair.far.get(), bytes_of("bulk"));
+    }
+
+    SocketPair pair;
+    SlotHandle slot;
+};
+
+TEST_F(IoUringReceiver, TheFirstReceiveOfAStreamShowsHowMuchItMoves) {
+    const SocketPair little = unix_pair();
+    const SocketPair much = unix_pair();
+    const SlotHandle of_little = driver_.engine().attach(little.near.get(), DescriptorKind::stream);
+    const SlotHandle of_much = driver_.engine().attach(much.near.get(), DescriptorKind::stream);
+    ReceiveLent first(driver_);
+    ReceiveLent second(driver_);
+    driver_.submit(first, of_little);
+    driver_.submit(second, of_much);
+    EXPECT_EQ(driver_.turn(), 0);
+    write_all(little.far.get(), pattern(0, 100));
+    write_all(much.far.get(), pattern(0, 20'000));
+    ASSERT_TRUE(driver_.run_until(first));
+    ASSERT_TRUE(driver_.run_until(second));
+    EXPECT_EQ(first.result, 100);
+    EXPECT_EQ(second.result, 20'000);
+    EXPECT_FALSE(driver_.core().slots.at(of_little.index).is_bulk());
+    EXPECT_TRUE(driver_.core().slots.at(of_much.index).is_bulk());
+    EXPECT_FALSE(driver_.core().buffers.group(BufferKind::small).is_open());
+}
+
+TEST_F(IoUringReceiver, ByHandAfterWhatIsToBeSent) {
+    const Bulk bulk(driver_);
+    const SocketPair other = unix_pair();
+    const SlotHandle other_slot = driver_.attach(other.near.get(), DescriptorKind::stream);
+    Counted<SendOperation> send(driver_);
+    send.set(bytes_of("before"));
+    driver_.submit(send, other_slot);
+    ReceiveLent receive(driver_);
+    receive.always_completes = true;
+    EXPECT_EQ(driver_.submit(receive, bulk.slot), Start::pending);
+    EXPECT_EQ(driver_.run_ready(), 0);
+    EXPECT_EQ(driver_.turn_waiting(), 2);
+    EXPECT_EQ(text_of(receive.data.bytes()), "bulk");
+    EXPECT_EQ(text_of(read_all(other.far.get(), 6)), "before");
+}
+
+TEST_F(IoUringReceiver, ByHandInTheirOrder) {
+    const Bulk bulk(driver_);
+    ReceiveLent first(driver_);
+    first.always_completes = true;
+    std::array<std::byte, 2> buffer{};
+    Receive second(driver_);
+    second.buffer = buffer;
+    driver_.submit(first, bulk.slot);
+    driver_.submit(second, bulk.slot);
+    EXPECT_EQ(driver_.run_ready(), 1);
+    EXPECT_EQ(text_of(first.data.bytes()), "bulk");
+    write_all(bulk.pair.far.get(), bytes_of("go"));
+    ASSERT_TRUE(driver_.run_until(second));
+    EXPECT_EQ(text_of(buffer), "go");
+}
+
+TEST_F(IoUringReceiver, ByHandWaitsWhenThereIsNothing) {
+    const Bulk bulk(driver_);
+    ReceiveLent receive(driver_);
+    EXPECT_EQ(driver_.submit(receive, bulk.slot), Start::done);
+    receive.data.give_back();
+    EXPECT_EQ(driver_.submit(receive, bulk.slot), Start::pending);
+    driver_.turn();
+    EXPECT_EQ(receive.completion_count, 1);
+    driver_.cancel(receive, -ETIMEDOUT);
+    EXPECT_EQ(driver_.run_ready(), 1);
+    EXPECT_EQ(receive.data.system_errno(), ETIMEDOUT);
+    driver_.submit(receive, bulk.slot);
+    write_all(bulk.pair.far.get(), bytes_of("more"));
+    ASSERT_TRUE(driver_.run_until([&] { return receive.completion_count == 3; }));
+    EXPECT_EQ(text_of(receive.data.bytes()), "more");
+}
+
+TEST_F(IoUringReceiver, ByHandEndsWithItsSocket) {
+    const Bulk bulk(driver_);
+    ReceiveLent receive(driver_);
+    receive.always_completes = true;
+    driver_.submit(receive, bulk.slot);
+    driver_.detach(bulk.slot, Detach::keep);
+    EXPECT_EQ(driver_.run_ready(), 1);
+    EXPECT_EQ(receive.data.system_errno(), ECANCELED);
 }
 
 TEST_F(IoUringReceiver, ANonblockingSocketFromElsewhereWorks) {
