@@ -21,16 +21,12 @@ struct Server {
     unsigned ended_count = 0;
 };
 
-Task<void> echo(Stream client) {
+Task<void> serve_one(Server& server, Scope& acceptors, Stream client) {
     while (Lent data = co_await client.receive()) {
         if (!co_await client.send(std::move(data))) {
             break;
         }
     }
-}
-
-Task<void> serve_one(Server& server, Scope& acceptors, Stream client) {
-    co_await echo(std::move(client));
     if (++server.ended_count == server.job.connection_count) {
         acceptors.cancel();
     }

@@ -32,7 +32,10 @@ template <class Op>
 class Awaiter : public Op {
 public:
     Awaiter(internal::LoopState* loop, internal::SlotHandle on_slot, Deadline deadline) noexcept
-        : Op(&Awaiter::resume), loop_(loop), on_slot_(on_slot), deadline_(deadline) {}
+        : Op(&Awaiter::resume), deadline_(deadline) {
+        this->loop_state = loop;
+        this->slot = on_slot;
+    }
 
     bool await_ready() noexcept { return is_cancelled_before() || start() == Start::done; }
     void await_suspend(std::coroutine_handle<> waiter) noexcept {
@@ -54,7 +57,10 @@ protected:
         this->result = -ECANCELED;
         return true;
     }
-    Start start() noexcept { return internal::submit(loop_, *this, on_slot_, deadline_); }
+    Deadline deadline() const noexcept { return deadline_; }
+    Start start() noexcept {
+        return internal::submit(this->loop_state, *this, this->slot, deadline_);
+    }
 
 private:
     static void resume(Operation& operation) noexcept {
@@ -65,8 +71,7 @@ private:
         self.waiter_.resume();
     }
 
-    internal::LoopState* loop_;
-    internal::SlotHandle on_slot_;
+    // Frames hold awaiters, and idle connections hold frames: what is here costs each of them.
     Deadline deadline_;
     internal::TaskContext* context_ = nullptr;
     std::coroutine_handle<> waiter_;

@@ -53,10 +53,10 @@ template <class Source>
 class [[nodiscard]] WaitAwaiter final : public Awaiter<WaitOperation> {
 public:
     WaitAwaiter(Source& source, Deadline deadline) noexcept
-        : Awaiter(nullptr, {}, deadline), source_(source), deadline_(deadline) {}
+        : Awaiter(nullptr, {}, deadline), source_(source) {}
 
     bool await_ready() noexcept {
-        return is_cancelled_before() || source_.start(*this, deadline_) == Start::done;
+        return is_cancelled_before() || source_.start(*this, deadline()) == Start::done;
     }
     Result<void> await_resume() const noexcept {
         if (has_failed()) {
@@ -67,7 +67,6 @@ public:
 
 private:
     Source& source_;
-    Deadline deadline_;
 };
 
 /// Something that is the case, or not yet.

@@ -57,21 +57,20 @@ public:
         return Deadline(time.time_since_epoch().count(), false);
     }
 
-    constexpr bool is_never() const noexcept { return value_ns_ == kNever; }
+    constexpr bool is_never() const noexcept { return value_ == kNever; }
     /// In nanoseconds of CLOCK_MONOTONIC, as seen from `now_ns`.
     constexpr std::uint64_t resolve_ns(std::uint64_t now_ns) const noexcept {
         if (is_never()) return ~std::uint64_t{0};
-        return static_cast<std::uint64_t>(value_ns_) + (is_relative_ ? now_ns : 0);
+        return (value_ >> 1) + ((value_ & 1) != 0 ? now_ns : 0);
     }
 
 private:
-    static constexpr std::int64_t kNever = -1;
+    static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
     constexpr Deadline(std::int64_t value_ns, bool is_relative) noexcept
-        : value_ns_(value_ns), is_relative_(is_relative) {}
+        : value_(static_cast<std::uint64_t>(value_ns) << 1 | (is_relative ? 1 : 0)) {}
 
-    std::int64_t value_ns_ = kNever;
-    bool is_relative_ = false;
+    std::uint64_t value_ = kNever;  // nanoseconds times two; an odd one counts from now
 };
 
 inline constexpr Deadline kNoDeadline;

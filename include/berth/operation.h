@@ -99,7 +99,7 @@ struct OperationState {
     Operation* next = nullptr;      // in the one list it is on
     Operation* previous = nullptr;  // in a list of an engine
     Completion complete = nullptr;
-    LoopState* loop_state = nullptr;  // set while it is pending
+    LoopState* loop_state = nullptr;  // set while it is pending; an awaiter's always
     SlotHandle slot;
     int result = 0;         // what the kernel answered, or -errno
     int cancel_reason = 0;  // -ECANCELED or -ETIMEDOUT once it is to end early

@@ -128,13 +128,12 @@ public:
         : Awaiter(nullptr, {}, deadline),
           resolver_(resolver),
           host_(host),
-          deadline_(deadline),
           port_(port),
           families_(families) {}
 
     bool await_ready() {
         return is_cancelled_before() ||
-               resolver_.resolve(*this, host_, port_, families_, deadline_) == Start::done;
+               resolver_.resolve(*this, host_, port_, families_, deadline()) == Start::done;
     }
     Result<std::vector<Address>> await_resume() {
         if (has_failed()) {
@@ -146,7 +145,6 @@ public:
 private:
     Resolver& resolver_;
     std::string host_;
-    Deadline deadline_;
     std::uint16_t port_;
     AddressFamilies families_;
 };

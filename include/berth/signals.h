@@ -92,10 +92,10 @@ private:
 class BERTH_API SignalAwaiter final : public Awaiter<SignalOperation> {
 public:
     SignalAwaiter(SignalWatch& watch, Deadline deadline) noexcept
-        : Awaiter(nullptr, {}, deadline), watch_(watch), deadline_(deadline) {}
+        : Awaiter(nullptr, {}, deadline), watch_(watch) {}
 
     bool await_ready() noexcept {
-        return is_cancelled_before() || watch_.wait(*this, deadline_) == Start::done;
+        return is_cancelled_before() || watch_.wait(*this, deadline()) == Start::done;
     }
     Result<Signal> await_resume() const noexcept {
         if (has_failed()) {
@@ -106,7 +106,6 @@ public:
 
 private:
     SignalWatch& watch_;
-    Deadline deadline_;
 };
 
 inline SignalAwaiter SignalWatch::next(Deadline deadline) noexcept { return {*this, deadline}; }

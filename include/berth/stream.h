@@ -26,6 +26,7 @@
 #include <berth/ports.h>
 
 #include <chrono>
+#include <coroutine>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -133,7 +134,7 @@ public:
     Result<void> write(std::span<const std::byte> bytes);
     /// As write(); waits while the queue is congested. A deadline that passes meanwhile is no harm:
     /// the bytes are queued all the same.
-    WriteAwaiter send(Lent bytes, Deadline deadline = {});
+    WriteAwaiter send(Lent&& bytes, Deadline deadline = {});
     std::size_t queued_size() const noexcept;
     bool is_congested() const noexcept;
     /// Completes when the queue has fallen to the low watermark, at once when it is not congested.
@@ -189,7 +190,6 @@ public:
 
 private:
     Result<Stream> stream_;
-    Deadline deadline_;
 };
 
 class BERTH_API RoomAwaiter final : public Awaiter<WaitOperation> {
@@ -201,20 +201,51 @@ public:
 
 private:
     Stream& stream_;
-    Deadline deadline_;
 };
 
-class BERTH_API WriteAwaiter final : public Awaiter<WaitOperation> {
+/// What became of an owning send: all that a Result<void> says, in the size of an int. (gcc keeps
+/// in a coroutine's frame what a `co_await` gave, and frames are what idle connections cost.)
+class BERTH_API WriteResult {
 public:
-    WriteAwaiter(Stream& stream, Result<void> written, Deadline deadline) noexcept;
+    WriteResult() noexcept = default;
+    explicit WriteResult(const Error& error) noexcept;
 
+    bool has_value() const noexcept { return code_ == 0; }
+    explicit operator bool() const noexcept { return has_value(); }
+    /// Of one that has failed.
+    Error error() const noexcept;
+    /// Wherever a Result is wanted.
+    operator Result<void>() const noexcept {  // NOLINT(google-explicit-constructor)
+        return has_value() ? Result<void>{} : std::unexpected(error());
+    }
+
+private:
+    int code_ = 0;  // an errno, or that the stream was not open
+};
+
+namespace internal {
+inline void unwrap(WriteResult&&) noexcept {}
+}  // namespace internal
+
+/// Hardly ever has to wait, and makes what it needs for that only then.
+class BERTH_API WriteAwaiter final {
+public:
+    WriteAwaiter(Stream& stream, const Result<void>& written, Deadline deadline) noexcept;
+    WriteAwaiter(const WriteAwaiter&) = delete;
+    WriteAwaiter& operator=(const WriteAwaiter&) = delete;
+    ~WriteAwaiter();
+
+    void set_context(internal::TaskContext* context) noexcept { context_ = context; }
     bool await_ready() noexcept;
-    Result<void> await_resume() const noexcept;
+    void await_suspend(std::coroutine_handle<> waiter) noexcept { room_->await_suspend(waiter); }
+    WriteResult await_resume() const noexcept;
 
 private:
     Stream& stream_;
-    Result<void> written_;
     Deadline deadline_;
+    internal::TaskContext* context_ = nullptr;
+    RoomAwaiter* room_ = nullptr;  // in memory for frames; while the queue is congested
+    WriteResult written_;
 };
 
 }  // namespace berth

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <berth/stream.h>
 
+#include <berth/task_promise.h>
+
 #include "src/base/system_calls.h"
 #include "src/net/socket_setup.h"
 #include "src/net/write_queue.h"
@@ -31,6 +33,8 @@ using internal::Detach;
 using internal::LoopState;
 using internal::NewSocket;
 using internal::WriteQueue;
+
+constexpr int kNotOpen = -1;
 
 Error closed_error(const char* operation) {
     return {Errc::closed, operation, "stream", 0, "it is not open"};
@@ -368,13 +372,13 @@ ConnectAwaiter connect(Loop& loop, const Endpoint& remote, Deadline deadline,
 }
 
 ConnectAwaiter::ConnectAwaiter(internal::LoopState* loop, Result<Stream> stream, Deadline deadline)
-    : Awaiter(loop, {}, deadline), stream_(std::move(stream)), deadline_(deadline) {}
+    : Awaiter(loop, {}, deadline), stream_(std::move(stream)) {}
 
 bool ConnectAwaiter::await_ready() noexcept {
     if (!stream_ || is_cancelled_before()) {
         return true;
     }
-    return stream_->connect(*this, deadline_) == Start::done;
+    return stream_->connect(*this, deadline()) == Start::done;
 }
 
 Result<Stream> ConnectAwaiter::await_resume() noexcept {
@@ -387,10 +391,10 @@ Result<Stream> ConnectAwaiter::await_resume() noexcept {
 RoomAwaiter Stream::room(Deadline deadline) noexcept { return {*this, deadline}; }
 
 RoomAwaiter::RoomAwaiter(Stream& stream, Deadline deadline) noexcept
-    : Awaiter(stream.loop_, {}, deadline), stream_(stream), deadline_(deadline) {}
+    : Awaiter(stream.loop_, {}, deadline), stream_(stream) {}
 
 bool RoomAwaiter::await_ready() noexcept {
-    return is_cancelled_before() || stream_.wait_for_room(*this, deadline_) == Start::done;
+    return is_cancelled_before() || stream_.wait_for_room(*this, deadline()) == Start::done;
 }
 
 Result<void> RoomAwaiter::await_resume() const noexcept {
@@ -400,28 +404,46 @@ Result<void> RoomAwaiter::await_resume() const noexcept {
     return {};
 }
 
-WriteAwaiter::WriteAwaiter(Stream& stream, Result<void> written, Deadline deadline) noexcept
-    : Awaiter(stream.loop_, {}, deadline),
-      stream_(stream),
-      written_(std::move(written)),
-      deadline_(deadline) {}
+WriteResult::WriteResult(const Error& error) noexcept
+    : code_(error.system_errno() != 0 ? error.system_errno() : kNotOpen) {}
 
-WriteAwaiter Stream::send(Lent bytes, Deadline deadline) {
+Error WriteResult::error() const noexcept {
+    return code_ == kNotOpen ? closed_error("write") : Error::from_errno(code_, "write", "stream");
+}
+
+WriteAwaiter::WriteAwaiter(Stream& stream, const Result<void>& written, Deadline deadline) noexcept
+    : stream_(stream),
+      deadline_(deadline),
+      written_(written ? WriteResult() : WriteResult(written.error())) {}
+
+WriteAwaiter::~WriteAwaiter() {
+    if (room_ != nullptr) {
+        room_->~RoomAwaiter();
+        internal::free_frame(room_, sizeof *room_);
+    }
+}
+
+WriteAwaiter Stream::send(Lent&& bytes, Deadline deadline) {
     return {*this, write(std::move(bytes)), deadline};
 }
 
 bool WriteAwaiter::await_ready() noexcept {
-    if (!written_ || is_cancelled_before()) {
+    const bool is_cancelled = context_ != nullptr && context_->is_cancelled();
+    if (!written_ || (!stream_.is_congested() && !is_cancelled)) {
         return true;
     }
-    return stream_.wait_for_room(*this, deadline_) == Start::done;
+    room_ = ::new (internal::allocate_frame(sizeof *room_)) RoomAwaiter(stream_, deadline_);
+    room_->set_context(context_);
+    return room_->await_ready();
 }
 
-Result<void> WriteAwaiter::await_resume() const noexcept {
-    if (written_ && has_failed() && system_errno() != ETIMEDOUT) {
-        return std::unexpected(Error::from_errno(system_errno(), "write", "stream"));
+// A deadline that has passed is no harm: the bytes are queued.
+WriteResult WriteAwaiter::await_resume() const noexcept {
+    const bool has_failed = room_ != nullptr && room_->has_failed();
+    if (!written_ || !has_failed || room_->system_errno() == ETIMEDOUT) {
+        return written_;
     }
-    return written_;
+    return WriteResult(Error::from_errno(room_->system_errno(), "write", "stream"));
 }
 
 }  // namespace berth

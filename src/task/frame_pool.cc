@@ -28,9 +28,9 @@ namespace {
 // Under AddressSanitizer every frame goes back at once, so that a late use of it is found.
 constexpr bool kKeepsFrames = BERTH_KEEPS_FRAMES != 0;
 
-// In steps of 64 bytes up to 4 KiB, then powers of two: what is larger holds a buffer.
-constexpr std::size_t kStep = 64;
-constexpr std::size_t kStepCount = 64;
+// In steps of 32 bytes up to 4 KiB, then powers of two: what is larger holds a buffer.
+constexpr std::size_t kStep = 32;
+constexpr std::size_t kStepCount = 128;
 constexpr std::size_t kClassCount = kStepCount + 6;
 constexpr std::size_t kLargest = 256 * 1024;
 constexpr std::size_t kMostKept = 1024 * 1024;  // bytes, of each class
@@ -38,7 +38,7 @@ constexpr std::size_t kMostKept = 1024 * 1024;  // bytes, of each class
 constexpr std::size_t class_of(std::size_t size) noexcept {
     return size <= kStep * kStepCount
                ? (size - 1) / kStep
-               : kStepCount + static_cast<std::size_t>(std::bit_width((size - 1) / kStep)) - 7;
+               : kStepCount + static_cast<std::size_t>(std::bit_width((size - 1) / kStep)) - 8;
 }
 
 constexpr std::size_t size_of(std::size_t index) noexcept {
