@@ -172,8 +172,8 @@ private:
     internal::LoopState* loop_ = nullptr;
     internal::SlotHandle slot_;
     int fd_ = -1;
-    internal::WriteQueue* queue_ = nullptr;  // made by the first owning send; sees to itself
-    Port port_;                              // from the loop's port table; else empty
+    internal::WriteQueue* queue_ = nullptr;               // while it is of use; sees to itself
+    Port port_;                                           // from the loop's port table; else empty
     std::unique_ptr<internal::Unconnected> unconnected_;  // until connect()
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/net/net_extension.h"
 
+#include "src/net/write_queue.h"
+
 #include <new>
 
 namespace berth::internal {
@@ -9,6 +11,18 @@ NetExtension::~NetExtension() {
     while (free_ != nullptr) {
         const std::unique_ptr<OwnedWrite> write(std::exchange(free_, free_->next_free));
     }
+    while (WriteQueue* queue = take_queue()) {
+        delete queue;
+    }
+}
+
+WriteQueue* NetExtension::take_queue() noexcept {
+    return free_queues_ == nullptr ? nullptr
+                                   : std::exchange(free_queues_, free_queues_->next_free_);
+}
+
+void NetExtension::put_back(WriteQueue& queue) noexcept {
+    queue.next_free_ = std::exchange(free_queues_, &queue);
 }
 
 OwnedWrite* NetExtension::take_write(OperationState::Completion completion) noexcept {

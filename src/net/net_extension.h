@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What src/net keeps for each loop: used writes, to be used again, and the queues that linger.
+// What src/net keeps for each loop: used writes and empty queues, to be used again.
 
 #include "src/loop/loop_state.h"
 
@@ -36,12 +36,17 @@ public:
     /// Null when there is no memory.
     OwnedWrite* take_write(OperationState::Completion completion) noexcept;
     void put_back(OwnedWrite& write) noexcept;
+    /// Null when there is none.
+    WriteQueue* take_queue() noexcept;
+    /// One that is as new.
+    void put_back(WriteQueue& queue) noexcept;
 
 private:
     /// A used write keeps no more memory than this for the next copy.
     static constexpr std::size_t kMostKept = 16 * 1024;
 
     OwnedWrite* free_ = nullptr;
+    WriteQueue* free_queues_ = nullptr;
 };
 
 }  // namespace berth::internal

@@ -116,6 +116,9 @@ void Stream::take_over(Stream& other) noexcept {
     slot_ = std::exchange(other.slot_, {});
     fd_ = std::exchange(other.fd_, -1);
     queue_ = std::exchange(other.queue_, nullptr);
+    if (queue_ != nullptr) {
+        queue_->set_holder(&queue_);
+    }
     port_ = std::move(other.port_);
     unconnected_ = std::move(other.unconnected_);
 }
@@ -226,7 +229,7 @@ Result<void> Stream::make_queue() {
     if (!slot_.is_valid()) {
         return std::unexpected(closed_error("write"));
     }
-    queue_ = new (std::nothrow) WriteQueue(*loop_, slot_);
+    queue_ = WriteQueue::take(*loop_, slot_, &queue_);
     if (queue_ == nullptr) {
         return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
     }

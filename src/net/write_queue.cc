@@ -6,9 +6,22 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace berth::internal {
+
+WriteQueue* WriteQueue::take(LoopState& loop, SlotHandle slot, WriteQueue** holder) noexcept {
+    WriteQueue* queue = loop.extension<NetExtension>().take_queue();
+    if (queue == nullptr) {
+        queue = new (std::nothrow) WriteQueue(loop);
+    }
+    if (queue != nullptr) {
+        queue->slot_ = slot;
+        queue->holder_ = holder;
+    }
+    return queue;
+}
 
 OwnedWrite* WriteQueue::take_write() noexcept {
     OwnedWrite* write = extension_.take_write(&WriteQueue::complete);
@@ -100,6 +113,9 @@ void WriteQueue::drained() noexcept {
         close_socket(Detach::close);
     } else if (life_ == Life::ending) {
         delete_when_unused();
+    } else if (is_plain_ && waiting_.is_empty()) {
+        *holder_ = nullptr;
+        extension_.put_back(*this);
     }
 }
 
@@ -107,6 +123,7 @@ void WriteQueue::fail(int system_errno) noexcept {
     if (system_errno_ == 0) {
         system_errno_ = system_errno;
     }
+    is_plain_ = false;
     is_congested_ = false;
     end_waits(-system_errno_);
 }
@@ -119,6 +136,7 @@ void WriteQueue::end_waits(int result) noexcept {
 
 Result<void> WriteQueue::shut_down_write(int fd) noexcept {
     BERTH_TRY(status());
+    is_plain_ = false;
     if (pending_count_ > 0) {
         shut_down_fd_ = fd;
         loop_.hurry();

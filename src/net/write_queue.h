@@ -3,8 +3,9 @@
 
 // The owning sends of a stream: bytes that the kernel has not taken yet, and their memory. Each is
 // a SendOperation of its own, taken from a list of used ones, so that in steady state nothing is
-// allocated. The queue outlives its stream for as long as any of them is pending: when the stream
-// is closed with bytes left, it goes on sending until they are gone or the linger time is over, and
+// allocated. So is the queue: when all is sent its stream lets go of it, and idle streams hold
+// none. The queue outlives its stream for as long as any of them is pending: when the stream is
+// closed with bytes left, it goes on sending until they are gone or the linger time is over, and
 // then closes the socket.
 
 #include "src/loop/loop_state.h"
@@ -23,8 +24,11 @@ namespace berth::internal {
 
 class WriteQueue {
 public:
-    WriteQueue(LoopState& loop, SlotHandle slot) noexcept
-        : loop_(loop), extension_(loop.extension<NetExtension>()), slot_(slot) {}
+    /// An empty queue for the stream whose pointer to it is `*holder`, which becomes null when the
+    /// queue lets go. Null when there is no memory.
+    static WriteQueue* take(LoopState& loop, SlotHandle slot, WriteQueue** holder) noexcept;
+    /// The stream has moved.
+    void set_holder(WriteQueue** holder) noexcept { holder_ = holder; }
     WriteQueue(const WriteQueue&) = delete;
     WriteQueue& operator=(const WriteQueue&) = delete;
 
@@ -41,8 +45,14 @@ public:
         loop_.start_wait(operation, waiting_, deadline);
         loop_.hurry();
     }
-    void set_watermarks(Watermarks watermarks) noexcept { watermarks_ = watermarks; }
-    void set_linger(std::chrono::nanoseconds linger) noexcept { linger_ = linger; }
+    void set_watermarks(Watermarks watermarks) noexcept {
+        watermarks_ = watermarks;
+        is_plain_ = false;
+    }
+    void set_linger(std::chrono::nanoseconds linger) noexcept {
+        linger_ = linger;
+        is_plain_ = false;
+    }
 
     /// A write has failed outside of this queue.
     void fail(int system_errno) noexcept;
@@ -65,6 +75,10 @@ private:
         WriteQueue& queue;
     };
 
+    friend class NetExtension;
+
+    explicit WriteQueue(LoopState& loop) noexcept
+        : loop_(loop), extension_(loop.extension<NetExtension>()) {}
     ~WriteQueue() = default;
     static void complete(Operation& operation) noexcept;
     static void linger_is_over(Operation& operation) noexcept;
@@ -79,8 +93,11 @@ private:
     LoopState& loop_;
     NetExtension& extension_;
     SlotHandle slot_;
+    WriteQueue** holder_ = nullptr;
+    WriteQueue* next_free_ = nullptr;
     Life life_ = Life::of_stream;
     bool is_congested_ = false;
+    bool is_plain_ = true;  // has nothing to remember when it is empty
     int system_errno_ = 0;
     int shut_down_fd_ = -1;  // to be shut down when everything is sent
     std::uint32_t pending_count_ = 0;
