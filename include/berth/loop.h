@@ -22,8 +22,10 @@
 #include <berth/operation.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -143,7 +145,8 @@ public:
     /// Runs `operation` in the loop's thread, in the order posted. Any thread. **Cost:** about 30
     /// ns while the loop is awake, one system call when it sleeps. No allocation.
     void post(PostOperation& operation) noexcept;
-    /// The same for a callable, for the price of an allocation.
+    /// The same for a callable. One of up to 32 bytes is kept in memory that was used for others
+    /// before.
     template <class Callable>
     void post(Callable callable);
 
@@ -164,17 +167,44 @@ private:
     std::unique_ptr<internal::LoopState> state_;
 };
 
+namespace internal {
+
+/// Memory for a callable that is posted: by the thread that posts, back by the loop's.
+inline constexpr std::size_t kPostedSize = 128;
+inline constexpr std::size_t kPostedAlignment = 64;
+BERTH_API void* take_posted(LoopState& loop, std::size_t size, std::size_t alignment);
+BERTH_API void give_back_posted(LoopState& loop, void* posted, std::size_t size,
+                                std::size_t alignment) noexcept;
+
+template <class Callable>
+class Posted final : public PostOperation {
+public:
+    static Posted* make(LoopState& loop, Callable callable) {
+        void* memory = take_posted(loop, sizeof(Posted), alignof(Posted));
+        return ::new (memory) Posted(std::move(callable));
+    }
+
+private:
+    explicit Posted(Callable callable) : PostOperation(&run), callable_(std::move(callable)) {}
+
+    static void run(Operation& operation) noexcept {
+        auto& self = static_cast<Posted&>(operation);
+        LoopState& loop = *self.loop_state;
+        Callable callable = std::move(self.callable_);
+        self.~Posted();
+        give_back_posted(loop, &self, sizeof(Posted), alignof(Posted));
+        callable();
+    }
+
+    Callable callable_;
+};
+
+}  // namespace internal
+
 template <class Callable>
 void Loop::post(Callable callable) {
-    struct Posted final : PostOperation {
-        explicit Posted(Callable what) : PostOperation(&run_it), callable(std::move(what)) {}
-        static void run_it(Operation& operation) noexcept {
-            const std::unique_ptr<Posted> self(static_cast<Posted*>(&operation));
-            self->callable();
-        }
-        Callable callable;
-    };
-    post(static_cast<PostOperation&>(*new Posted(std::move(callable))));
+    PostOperation& posted = *internal::Posted<Callable>::make(*state_, std::move(callable));
+    post(posted);
 }
 
 }  // namespace berth

@@ -3,6 +3,9 @@
 
 #include "src/loop/loop_state.h"
 
+#include <cstddef>
+#include <new>
+
 namespace berth {
 
 Result<Loop> Loop::create(const LoopOptions& options) {
@@ -29,6 +32,34 @@ Result<void> Loop::run_until(Deadline deadline) {
 void Loop::stop() noexcept { state_->stop(); }
 void Loop::wake() noexcept { state_->wake(); }
 void Loop::post(PostOperation& operation) noexcept { state_->post(operation); }
+
+namespace internal {
+namespace {
+
+static_assert(kPostedSize == PostMemory::kSize && kPostedAlignment == PostMemory::kAlignment);
+static_assert(sizeof(PostOperation) + 32 <= kPostedSize);
+
+constexpr bool fits(std::size_t size, std::size_t alignment) noexcept {
+    return size <= kPostedSize && alignment <= kPostedAlignment;
+}
+
+}  // namespace
+
+void* take_posted(LoopState& loop, std::size_t size, std::size_t alignment) {
+    return fits(size, alignment) ? loop.post_memory().take()
+                                 : ::operator new(size, std::align_val_t(alignment));
+}
+
+void give_back_posted(LoopState& loop, void* posted, std::size_t size,
+                      std::size_t alignment) noexcept {
+    if (fits(size, alignment)) {
+        loop.post_memory().give_back(posted);
+    } else {
+        ::operator delete(posted, std::align_val_t(alignment));
+    }
+}
+
+}  // namespace internal
 
 TimePoint Loop::now() const noexcept {
     return TimePoint(std::chrono::nanoseconds(state_->now_ns()));

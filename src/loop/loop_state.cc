@@ -358,8 +358,10 @@ void LoopState::run_posted() noexcept {
         operation.result = 0;
         ++completion_count_;
         inline_budget_ = kInlineBudget;
+        prefetch(next);
         operation.complete(operation);
     }
+    post_memory_.publish();
 }
 
 bool LoopState::is_idle() const noexcept {

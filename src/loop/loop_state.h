@@ -5,6 +5,7 @@
 
 #include "src/engine/engine.h"
 #include "src/loop/embedding.h"
+#include "src/loop/post_memory.h"
 #include "src/loop/post_queue.h"
 #include "src/loop/precise_timers.h"
 #include "src/loop/timer_wheel.h"
@@ -80,6 +81,7 @@ public:
     void stop() noexcept;
     void wake() noexcept;
     void post(Operation& operation) noexcept;
+    PostMemory& post_memory() noexcept { return post_memory_; }
     Result<int> descriptor();
 
     std::uint64_t now_ns() noexcept {
@@ -156,6 +158,7 @@ private:
     Embedding embedding_;
 
     // Shared with other threads.
+    PostMemory post_memory_;
     alignas(64) PostQueue posted_;
     std::atomic<bool> is_asleep_{false};
     std::atomic<bool> is_stop_requested_{false};
