@@ -287,9 +287,24 @@ void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
     if (!slot.has_untried) {
         try_reads(slot);
     }
+    finish_connect(slot, events);
     try_parked(slot, slot.writes, slot.may_write);
     if ((had_reads && slot.reads.is_empty()) || (had_writes && slot.writes.is_empty())) {
         unparked(handle, slot);
+    }
+}
+
+// A socket that can be written to, and has no error to tell, is connected.
+void ReadinessEngine::finish_connect(ReadinessSlot& slot, unsigned events) noexcept {
+    Operation* first = slot.writes.front();
+    if (first == nullptr || first->kind != OperationKind::connect) [[likely]] {
+        return;
+    }
+    const bool is_connected = (events & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT &&
+                              static_cast<const ConnectOperation&>(*first).has_started;
+    if (is_connected && tells_errors()) {
+        slot.writes.remove(*first);
+        ready_.push(*first, 0);
     }
 }
 

@@ -67,6 +67,9 @@ protected:
     /// `slot` is about to be freed; its descriptor is still open.
     virtual void detached(ReadinessSlot& slot, Detach how) noexcept = 0;
 
+    /// Whether take_events() hears of POLLERR and POLLHUP.
+    virtual bool tells_errors() const noexcept { return true; }
+
     /// The kernel's poll bits for `slot`. (Those of epoll are the same.)
     void take_events(SlotHandle handle, ReadinessSlot& slot, unsigned events) noexcept;
     void fail(OperationList& list, int result) noexcept;
@@ -82,6 +85,7 @@ private:
     void push_receive(ReadinessSlot& slot, Operation& operation) noexcept;
     bool defer_receive(ReadinessSlot& slot) noexcept;
     void try_reads(ReadinessSlot& slot) noexcept;
+    void finish_connect(ReadinessSlot& slot, unsigned events) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 
     LentPool lent_;

@@ -35,6 +35,7 @@ public:
 
 protected:
     void set_interest(std::uint32_t index, ReadinessSlot& slot, short events) noexcept override;
+    bool tells_errors() const noexcept override { return false; }
 
 private:
     static constexpr std::array<short, 3> kEvents = {POLLIN, POLLOUT, POLLPRI};
