@@ -16,6 +16,9 @@ namespace berth::internal {
 /// tenth of a system call. Null does no harm.
 inline void prefetch(const Operation* operation) noexcept {
     constexpr std::size_t kLine = 64;
+    if (operation == nullptr) {
+        return;
+    }
     const auto* line = reinterpret_cast<const std::byte*>(operation);
     __builtin_prefetch(line, 1);
     __builtin_prefetch(line + kLine, 1);
