@@ -88,8 +88,10 @@ std::int64_t Call::make(File* file, const std::function<std::int64_t()>& body) {
 }
 
 void Call::watch_for_spinning(std::int64_t result) const {
+    // A wait achieves something by what follows it: one that finds the same again and again does
+    // not.
     const bool is_fruitless =
-        kind_ == CallKind::clock_gettime || result == -EAGAIN || (result == 0 && is_waiting(kind_));
+        kind_ == CallKind::clock_gettime || result == -EAGAIN || is_waiting(kind_);
     const Nanoseconds now = kernel_.clock.now();
     if (!is_fruitless || now != kernel_.fruitless_since) {
         kernel_.fruitless_count = 0;

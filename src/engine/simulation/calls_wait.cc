@@ -9,20 +9,6 @@
 namespace berth::internal::simulated {
 namespace {
 
-// A wait for real descriptors alone is the real kernel's; one for none at all is a sleep.
-bool has_simulated(std::span<const pollfd> descriptors) {
-    return descriptors.empty() || std::ranges::any_of(descriptors, [](const pollfd& entry) {
-               return entry.fd < 0 || is_simulated(entry.fd);
-           });
-}
-
-bool has_simulated(const SelectSets& sets) {
-    if (sets.count > kFirstDescriptor) {
-        return true;
-    }
-    return sets.read == nullptr && sets.write == nullptr && sets.except == nullptr;
-}
-
 struct EventRoom {
     epoll_event* events;
     int count;
@@ -43,11 +29,10 @@ int wait_on_epoll(CallKind kind, int epoll, const EventRoom& room, const timespe
 
 }  // namespace
 
-int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+// A wait takes virtual time also when all its descriptors are real: what is left of a loop whose
+// sockets are closed is its wake-up.
+int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t*) {
     const std::span<pollfd> span(descriptors, count);
-    if (!has_simulated(span)) {
-        return kKernelCalls.ppoll(descriptors, count, timeout, mask);
-    }
     Call call(*active_kernel, CallKind::ppoll, -1, count);
     return static_cast<int>(call.run(nullptr, [&]() -> std::int64_t {
         return wait_poll(*active_kernel, span, timeout, call.fault().is_spurious_readiness);
@@ -55,11 +40,8 @@ int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigs
 }
 
 int pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
-            const sigset_t* mask) {
+            const sigset_t*) {
     const SelectSets sets{count, read, write, except};
-    if (!has_simulated(sets)) {
-        return kKernelCalls.pselect(count, read, write, except, timeout, mask);
-    }
     Call call(*active_kernel, CallKind::pselect, -1, static_cast<std::size_t>(std::max(count, 0)));
     return static_cast<int>(call.run(nullptr, [&]() -> std::int64_t {
         return wait_select(*active_kernel, sets, timeout, call.fault().is_spurious_readiness);

@@ -13,8 +13,8 @@
 //   EXPECT_EQ(simulation.open_descriptor_count(), 0);
 //
 // Simulated descriptors are numbers from 2^20 up. A call on any other number goes to the real
-// kernel, and sockets of other families (netlink) are real. A ppoll() or pselect() for both looks
-// at the real ones without waiting; a simulated epoll instance takes simulated ones only (EPERM).
+// kernel, and sockets of other families (netlink) are real. A ppoll() or pselect() looks at real
+// ones without waiting; a simulated epoll instance takes simulated ones only (EPERM).
 // Nothing of the simulation reaches the real kernel.
 //
 // Time stands still except in waits, advance(), and calls that a fault or the options make last. A

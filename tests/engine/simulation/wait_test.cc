@@ -118,8 +118,11 @@ TEST(SimulatedWait, RealDescriptorsAreLookedAtBesideSimulatedOnes) {
     EXPECT_EQ(calls().pselect(kBitCount, read.get(), nullptr, nullptr, nullptr, nullptr), 1);
     EXPECT_TRUE(read.has(real[0]));
     EXPECT_FALSE(read.has(fd));
-    // Alone they are the real kernel's.
+    // Alone they are waited for in virtual time, too.
     EXPECT_EQ(poll_for(real[0], POLLIN, 1h), POLLIN);
+    const auto start = simulation.now();
+    EXPECT_EQ(poll_for(real[1], POLLIN, 1h), 0);
+    EXPECT_EQ(simulation.now() - start, 1h);
     close_all({real[0], real[1]});
 }
 
