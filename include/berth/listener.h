@@ -81,6 +81,7 @@ public:
         : Awaiter(loop, on_slot, deadline), listener_(listener) {
         accepted = std::span(&accepted_one_, 1);
     }
+    ~AcceptAwaiter() { end(); }
 
     Result<Stream> await_resume() noexcept;
 

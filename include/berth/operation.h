@@ -155,7 +155,10 @@ public:
     explicit AcceptOperation(Completion completion) noexcept
         : Operation(OperationKind::accept, completion) {}
 
-    /// In: room, at least one entry. Out: count() descriptors, close-on-exec, the caller's.
+    ~AcceptOperation() { end(); }
+
+    /// In: room, at least one entry. Out: count() descriptors, close-on-exec, the caller's. When a
+    /// pending operation goes, those that it had accepted already are closed.
     std::span<int> accepted;
 };
 
@@ -195,7 +198,8 @@ public:
 };
 
 /// Sends all of its parts: count() bytes. After an error or a cancellation `sent` says how many
-/// went out; a stream of which only a part of a send went out can send no more.
+/// went out. A stream of which a send has failed, or went out in part only, can send no more: what
+/// was to follow would leave a gap.
 class BERTH_API SendOperation : public Operation {
 public:
     explicit SendOperation(Completion completion) noexcept

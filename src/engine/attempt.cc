@@ -29,22 +29,25 @@ int result_of(Call call) noexcept {
     }
 }
 
+// The peer of a waiting connection may have gone again (accept(2)): the next one is asked for,
+// until there is none. An edge tells of them all but once.
 int try_accept(AcceptOperation& operation, int fd) noexcept {
-    int count = 0;
-    for (int& accepted : operation.accepted) {
+    constexpr unsigned kMostAborted = 4096;
+    std::size_t count = 0;
+    unsigned aborted_count = 0;
+    while (count < operation.accepted.size()) {
         const int result =
             result_of([fd] { return calls().accept4(fd, nullptr, nullptr, SOCK_CLOEXEC); });
-        // The peer of a waiting connection has gone again (accept(2)): the next one is asked for.
-        if (result == -ECONNABORTED || result == -EPROTO) {
+        const bool is_aborted = result == -ECONNABORTED || result == -EPROTO;
+        if (is_aborted && ++aborted_count < kMostAborted) {
             continue;
         }
         if (result < 0) {
-            return count > 0 ? count : result;
+            return count > 0 ? static_cast<int>(count) : result;
         }
-        accepted = result;
-        ++count;
+        operation.accepted[count++] = result;
     }
-    return count > 0 ? count : -EAGAIN;
+    return count > 0 ? static_cast<int>(count) : -EAGAIN;
 }
 
 // connect() once more tells the state of an attempt under way: 0 or EISCONN when it has succeeded,

@@ -46,6 +46,28 @@ bool is_stream_write(const Operation& operation) noexcept {
     return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
 }
 
+// The kernel tells of a broken connection once: who receives after a send was told finds an end of
+// the stream that looks as if all had come.
+void note_failed_write(ReadinessSlot& slot, int system_errno) noexcept {
+    slot.is_write_broken = true;
+    if (system_errno == ECONNRESET || system_errno == ETIMEDOUT || system_errno == EHOSTUNREACH ||
+        system_errno == ENETUNREACH) {
+        slot.lost_errno = static_cast<short>(system_errno);
+    }
+}
+
+void note_failure(ReadinessSlot& slot, const Operation& operation, int result) noexcept {
+    if (slot.kind == DescriptorKind::stream && is_stream_write(operation)) {
+        note_failed_write(slot, -result);
+    }
+}
+
+bool is_end_of_stream(const Operation& operation, int result) noexcept {
+    return result == 0 && (operation.kind == OperationKind::receive_lent ||
+                           (operation.kind == OperationKind::receive &&
+                            !static_cast<const ReceiveOperation&>(operation).buffer.empty()));
+}
+
 }  // namespace
 
 SlotHandle ReadinessEngine::attach(int fd, DescriptorKind kind) noexcept {
@@ -120,8 +142,15 @@ int ReadinessEngine::try_now(ReadinessSlot& slot, Operation& operation) noexcept
     if (slot.is_write_broken && is_stream_write(operation)) {
         return -EPIPE;
     }
-    const int result = attempt(operation, slot.fd, lent_);
+    int result = attempt(operation, slot.fd, lent_);
+    if (slot.lost_errno != 0 && is_end_of_stream(operation, result)) [[unlikely]] {
+        result = -slot.lost_errno;
+        finish_lent(operation, result);
+    }
     bool& may = waits_for_input(operation) ? slot.may_read : slot.may_write;
+    if (result < 0 && result != -EAGAIN) {
+        note_failure(slot, operation, result);
+    }
     if (result == -EAGAIN ||
         (result >= 0 && !slot.has_hung_up && has_drained(slot, operation, result))) {
         may = false;
@@ -164,6 +193,7 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
             return Start::pending;
         }
         list.remove(operation);
+        note_failure(*slot, operation, result);
         finish_lent(operation, result);
         operation.stage = OperationStage::idle;
     }
@@ -186,7 +216,12 @@ int ReadinessEngine::send_now(SlotHandle handle, std::span<const std::byte> byte
         return static_cast<int>(count);
     }
     // An interrupted send is made again by the operation that follows.
-    return errno == EINTR ? -EAGAIN : -errno;
+    if (errno == EINTR || errno == EAGAIN) {
+        return -EAGAIN;
+    }
+    const int reason = errno;
+    note_failed_write(*slot, reason);
+    return -reason;
 }
 
 void ReadinessEngine::cancel(Operation& operation) noexcept {
@@ -241,14 +276,24 @@ bool ReadinessEngine::attempt_now(Operation& operation) noexcept {
         finish_lent(operation, result);
     }
     operation.result = result;
-    try_reads(*slot);
+    serve_next(operation.slot, *slot);
     return true;
 }
 
-// Those behind one that was tried, or has gone untried, have waited for it only.
 void ReadinessEngine::try_reads(ReadinessSlot& slot) noexcept {
     if (!defer_receive(slot)) {
         try_parked(slot, slot.reads, slot.may_read);
+    }
+}
+
+// Those behind a receive that was on the ready list, tried or not, have waited for it only.
+void ReadinessEngine::serve_next(SlotHandle handle, ReadinessSlot& slot) noexcept {
+    if (slot.reads.is_empty()) {
+        return;
+    }
+    try_reads(slot);
+    if (slot.reads.is_empty()) {
+        unparked(handle, slot);
     }
 }
 
@@ -256,7 +301,7 @@ void ReadinessEngine::forget_untried(Operation& operation) noexcept {
     ReadinessSlot* slot = slots_.find(operation.slot);
     if (std::exchange(operation.needs_attempt, false) && slot != nullptr) {
         slot->has_untried = false;
-        try_reads(*slot);
+        serve_next(operation.slot, *slot);
     }
 }
 

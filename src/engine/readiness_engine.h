@@ -29,7 +29,8 @@ struct ReadinessSlot {
     std::uint32_t place = kNoPlace;  // where it is in the array of poll()
     OperationList reads;             // parked, in the order they were submitted
     OperationList writes;
-    short interest = 0;  // what the kernel has been asked to tell
+    short interest = 0;    // what the kernel has been asked to tell
+    short lost_errno = 0;  // what broke the connection, told to a send and to nobody else
     DescriptorKind kind = DescriptorKind::other;
     bool may_read = false;
     bool may_write = false;
@@ -85,6 +86,7 @@ private:
     void push_receive(ReadinessSlot& slot, Operation& operation) noexcept;
     bool defer_receive(ReadinessSlot& slot) noexcept;
     void try_reads(ReadinessSlot& slot) noexcept;
+    void serve_next(SlotHandle handle, ReadinessSlot& slot) noexcept;
     void finish_connect(ReadinessSlot& slot, unsigned events) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 

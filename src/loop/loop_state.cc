@@ -2,6 +2,7 @@
 #include "src/loop/loop_state.h"
 
 #include "src/base/assert.h"
+#include "src/base/system_calls.h"
 #include "src/engine/choose_engine.h"
 #include "src/engine/wait_time.h"
 
@@ -43,10 +44,13 @@ LoopState::~LoopState() {
         return;
     }
     check_thread();
-    // Lingering sockets end with their timers, while the engine can still close them.
-    end_timers();
-    run_ready();
-    end_timers();
+    // Lingering sockets end with their timers, while the engine can still close them; so do those
+    // that begin to linger in what runs meanwhile.
+    do {
+        end_timers();
+        ready_.append(later_.take_all());
+        run_ready();
+    } while (!wheel_.is_empty() || !precise_.is_empty() || !ready_.is_empty());
     engine_->shut_down();
     // Completions may submit again: what they submit ends at once, for no socket is left.
     while (!ready_.is_empty() || !later_.is_empty() || !posted_.is_empty()) {
@@ -266,8 +270,20 @@ void LoopState::abandon(Operation& operation) noexcept {
     remove_ready(operation);
     unschedule(operation);
     engine_->forget_untried(operation);
+    close_accepted(operation);
     operation.stage = OperationStage::idle;
     forget_pending(operation);
+}
+
+// Nobody will ever learn of these connections.
+void LoopState::close_accepted(const Operation& operation) noexcept {
+    if (operation.kind != OperationKind::accept) {
+        return;
+    }
+    for (const int fd :
+         static_cast<const AcceptOperation&>(operation).accepted.first(operation.count())) {
+        calls().close(fd);
+    }
 }
 
 void LoopState::finish(Operation& operation) noexcept {

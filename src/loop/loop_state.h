@@ -116,6 +116,7 @@ private:
     void note_pending(Operation& operation) noexcept;
     void forget_pending(const Operation& operation) noexcept;
     void finish(Operation& operation) noexcept;
+    static void close_accepted(const Operation& operation) noexcept;
     void schedule(Operation& operation, std::uint64_t deadline_ns) noexcept;
     void unschedule(Operation& operation) noexcept;
     void run_one(Operation& operation) noexcept;

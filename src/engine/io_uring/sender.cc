@@ -36,7 +36,9 @@ void Sender::mark(RingSlot& slot) noexcept {
 }
 
 void Sender::remove(RingSlot& slot, Operation& operation, int result) noexcept {
-    if (result < 0 && has_sent_in_part(operation)) {
+    const bool is_lost = has_sent_in_part(operation) || operation.cancel_reason == 0;
+    const bool is_stream = slot.kind == DescriptorKind::stream && is_stream_write(operation);
+    if (result < 0 && is_lost && is_stream) {
         slot.is_write_broken = true;
     }
     slot.writes.remove(operation);

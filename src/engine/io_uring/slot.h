@@ -132,7 +132,7 @@ struct RingSlot {
     bool is_silent : 1 = false;          // ... that completes only when it fails
     bool is_ending_send : 1 = false;     // ... and is being cancelled
     bool must_wait_to_send : 1 = false;  // the kernel had no room
-    bool is_write_broken : 1 = false;    // a send went out in part
+    bool is_write_broken : 1 = false;    // a send failed, or went out in part
     bool is_dirty : 1 = false;           // has something to send, in the sender's list
     // Ending.
     bool is_detached : 1 = false;
