@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/engine/simulation/simulation.h"
 #include "tests/conformance/engines.h"
 
 #include <sys/resource.h>
@@ -88,9 +89,6 @@ TEST_P(ListenerTest, AcceptHasADeadline) {
 }
 
 TEST_P(ListenerTest, OutOfDescriptorsIsAnErrorAndLosesNobody) {
-    if (is_simulated()) {
-        GTEST_SKIP() << "the limit is the process's";
-    }
     Listener listener = listen();
     auto client = connect_to(listener);
     run_until([&] { return client->connect.completion_count == 1; });
@@ -98,7 +96,13 @@ TEST_P(ListenerTest, OutOfDescriptorsIsAnErrorAndLosesNobody) {
     ::getrlimit(RLIMIT_NOFILE, &before);
     const rlimit none = {static_cast<rlim_t>(::dup(0)), before.rlim_max};
     ::close(static_cast<int>(none.rlim_cur));
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    internal::Simulation* simulation = internal::Simulation::active();
+    if (simulation != nullptr) {
+        const auto always = internal::kAlways;
+        simulation->faults().fail({.kind = internal::CallKind::accept4, .times = always}, EMFILE);
+    } else {
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
     int socket = -1;
     Watched<AcceptOperation> accept;
     listener.accept(accept, std::span(&socket, 1));
@@ -106,6 +110,9 @@ TEST_P(ListenerTest, OutOfDescriptorsIsAnErrorAndLosesNobody) {
     EXPECT_EQ(accept.error().code(), Errc::descriptors_exhausted);
     EXPECT_THAT(accept.error().message(), testing::HasSubstr("ulimit -n"));
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (simulation != nullptr) {
+        simulation->faults().clear();
+    }
     listener.accept(accept, std::span(&socket, 1));
     run_until([&] { return accept.completion_count == 2; });
     ASSERT_FALSE(accept.has_failed()) << accept.error().message();

@@ -260,6 +260,75 @@ TEST_P(LoopTest, StopFromAnotherThread) {
     other.join();
 }
 
+// The last thing that a thread does before it ends: the loop is still being woken when the run that
+// it ends has returned, and goes as soon as the thread has.
+TEST_P(LoopTest, GoesRightAfterItWasWokenFromAnotherThread) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    for (int round = 0; round < 50; ++round) {
+        Result<Loop> brief = make_loop();
+        ASSERT_TRUE(brief.has_value());
+        unsigned count = 0;
+        std::thread poster([&] {
+            brief->post([&] { ++count; });
+            brief->post([&] {
+                ++count;
+                brief->stop();
+            });
+            brief->wake();
+        });
+        std::thread stopper([&] { brief->stop(); });
+        while (count < 2) {
+            ASSERT_TRUE(brief->run_until(within(10s)).has_value());
+        }
+        poster.join();
+        stopper.join();
+    }
+}
+
+TEST_P(LoopTest, WhatWasPostedBeforeItGoesStillRuns) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    for (int round = 0; round < 20; ++round) {
+        std::optional<Loop> brief = make_loop().value();
+        ASSERT_TRUE(brief->run_once().has_value());
+        unsigned count = 0;
+        std::vector<std::thread> posters;
+        for (int i = 0; i < 3; ++i) {
+            posters.emplace_back([&] {
+                for (int k = 0; k < 10; ++k) brief->post([&] { ++count; });
+            });
+        }
+        for (std::thread& poster : posters) {
+            poster.join();
+        }
+        brief.reset();
+        EXPECT_EQ(count, 30U);
+    }
+}
+
+TEST_P(LoopTest, StopFromManyThreadsEndsEveryRun) {
+    skip_in_simulation();
+    if (IsSkipped()) return;
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> stoppers;
+    for (int i = 0; i < 3; ++i) {
+        stoppers.emplace_back([&] {
+            while (!is_over.load()) {
+                loop().stop();
+                std::this_thread::yield();
+            }
+        });
+    }
+    for (int run = 0; run < 300; ++run) {
+        ASSERT_TRUE(loop().run_until(within(10s)).has_value());
+    }
+    is_over.store(true);
+    for (std::thread& stopper : stoppers) {
+        stopper.join();
+    }
+}
+
 TEST_P(LoopTest, SignalsDuringAWaitDisturbNothing) {
     skip_in_simulation();
     if (IsSkipped()) return;
