@@ -129,6 +129,9 @@ void Core::on_operation_cancelled(Operation& operation, int result) noexcept {
     operation.engine_word &= ~kCancelling;
     if ((operation.engine_word & kFinished) != 0) {
         ending.remove(operation);
+        if (waits_for_input(operation)) {
+            --slot.ending_reads;
+        }
         operation.engine_word = 0;
         ready.push(operation, operation.result);
     } else if (result == -ENOENT && (operation.engine_word & kInFlight) != 0) {
@@ -202,6 +205,9 @@ void Core::finish(Operation& operation, int result) noexcept {
         operation.result = result;
         operation.engine_word = kCancelling | kFinished;
         ending.push_back(operation);
+        if (waits_for_input(operation)) {
+            ++slots.at(operation.slot.index).ending_reads;
+        }
         return;
     }
     operation.engine_word = 0;

@@ -226,6 +226,7 @@ void IoUringEngine::take(const io_uring_cqe& completion) noexcept {
             Operation& operation = operation_of(completion.user_data);
             RingSlot& slot = core_.slots.at(operation.slot.index);
             core_.on_operation_cancelled(operation, completion.res);
+            receiver_.resume(slot);
             settle(slot);
             break;
         }

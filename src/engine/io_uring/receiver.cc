@@ -20,7 +20,7 @@ BufferKind kind_of(const RingSlot& slot) noexcept {
 
 Start Receiver::submit(RingSlot& slot, Operation& operation) noexcept {
     operation.engine_word = 0;
-    const bool is_first = slot.reads.is_empty() && !slot.has_untried;
+    const bool is_first = slot.reads.is_empty() && !slot.has_untried && slot.ending_reads == 0;
     const int result = is_first ? try_at_once(slot, operation) : -EAGAIN;
     if (result != -EAGAIN) {
         return Core::answer(operation, result);
@@ -52,7 +52,8 @@ void Receiver::cancel_all(RingSlot& slot) noexcept {
 
 // The head starts, and while it ends at once, the next.
 void Receiver::advance(RingSlot& slot) noexcept {
-    while (!slot.reads.is_empty() && !slot.is_detached && !slot.has_untried) {
+    while (!slot.reads.is_empty() && !slot.is_detached && !slot.has_untried &&
+           slot.ending_reads == 0) {
         Operation& operation = *slot.reads.front();
         if ((operation.engine_word & kInFlight) != 0 || !start(slot, operation)) {
             return;

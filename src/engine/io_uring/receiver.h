@@ -39,6 +39,9 @@ public:
     bool attempt_now(RingSlot& slot, Operation& operation) noexcept;
     void forget_untried(RingSlot& slot) noexcept;
 
+    /// One that was being cancelled has completed: those behind it go on.
+    void resume(RingSlot& slot) noexcept { advance(slot); }
+
     void before_wait() noexcept;
     /// What the sender had to go before, has gone.
     void resume_postponed() noexcept;

@@ -143,6 +143,8 @@ struct RingSlot {
     std::uint8_t full_run = 0;   // small buffers filled one after the other
     std::uint8_t short_run = 0;  // receives by hand that a small buffer would have done for
     std::uint8_t cancel_tries = 0;
+    std::uint16_t ending_reads = 0;  // have their bytes, but complete only when their cancellation
+                                     // has: those behind them must not overtake them
     std::uint16_t batch_count = 0;
     std::uint32_t send_position = 0;  // of a silent batch in the submissions
     DescriptorKind kind = DescriptorKind::other;
