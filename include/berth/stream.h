@@ -3,8 +3,8 @@
 
 // A connection: TCP over IPv4 or IPv6, or a unix stream. Each transfer comes in two forms: with an
 // operation of the caller's (callbacks), and as something to `co_await`. Both take a deadline; what
-// is cancelled or timed out while receiving has consumed nothing, but a send that failed, or of which
-// a part went out, leaves a stream that can send no more.
+// is cancelled or timed out while receiving has consumed nothing, but a send that failed, or of
+// which a part went out, leaves a stream that can send no more.
 //
 // Two ways to send. A *borrowing* send (send with a span) reads the caller's memory until it
 // completes, when the kernel has taken everything. An *owning* one (write, send with a Lent) takes
