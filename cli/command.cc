@@ -4,6 +4,7 @@
 #include "bench/programs/program.h"
 #include "cli/bench.h"
 #include "cli/bench_request.h"
+#include "cli/run/run.h"
 #include "cli/values.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const char* kFooter =
     "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing,\n"
-    "4 the result is there but not complete.";
+    "4 the result is there but not complete. 'berth run' passes its program's status on.";
 
 ExitCode refuse(std::ostream& err, const std::string& message) {
     err << message << '\n';
@@ -37,6 +38,8 @@ public:
         app_.set_version_flag("--version", "berth " BERTH_VERSION, "Print the version and exit");
         app_.set_help_flag("-h,--help", "Print this help and exit");
         app_.allow_extras();
+        // It has a grammar of its own, because another program's words follow: see run().
+        app_.add_subcommand("run", "Run a program with berth's local ports");
         bench_ = app_.add_subcommand("bench", "Measure what local ports cost on this host");
         prepare(*bench_);
         bench_->footer(
@@ -123,9 +126,10 @@ private:
     ExitCode dispatch(std::ostream& out, std::ostream& err) {
         if (!bench_->parsed()) {
             const std::vector<std::string> extras = app_.remaining();
-            return refuse(err, extras.empty()
-                                   ? "berth: a verb is missing; accepted: bench; see 'berth --help'"
-                                   : unknown_word("berth", "verb", extras.front(), "bench"));
+            return refuse(
+                err, extras.empty()
+                         ? "berth: a verb is missing; accepted: run or bench; see 'berth --help'"
+                         : unknown_word("berth", "verb", extras.front(), "run or bench"));
         }
         const std::vector<CLI::App*> chosen = bench_->get_subcommands();
         const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
@@ -188,6 +192,9 @@ private:
 }  // namespace
 
 ExitCode run(std::span<const char* const> arguments, std::ostream& out, std::ostream& err) {
+    if (!arguments.empty() && std::string_view(arguments.front()) == "run") {
+        return static_cast<ExitCode>(run_program(arguments.subspan(1), out, err));
+    }
     return CommandLine().run(arguments, out, err);
 }
 

@@ -5,7 +5,7 @@
 
 namespace berth::cli {
 
-/// The status of every verb, except that `run` passes its child's on.
+/// The status of every verb, except that `run` passes its program's on, whatever number that is.
 enum class ExitCode : std::uint8_t {
     ok = 0,
     failed = 1,

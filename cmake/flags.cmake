@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# One interface target that every target of this project links; nothing of it is exported.
+# One interface target that every target of this project links; nothing of it is exported. The
+# warnings alone are for what is never sanitized.
 set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -8,17 +9,19 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+add_library(berth_warnings INTERFACE)
 add_library(berth_flags INTERFACE)
-target_compile_definitions(berth_flags INTERFACE _GNU_SOURCE)
-target_compile_options(berth_flags INTERFACE
+target_link_libraries(berth_flags INTERFACE berth_warnings)
+target_compile_definitions(berth_warnings INTERFACE _GNU_SOURCE)
+target_compile_options(berth_warnings INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
     -Wold-style-cast -Woverloaded-virtual -Wcast-align)
 # gcc 12 warns about "literal" + std::string at -O3 (gcc bug 105651, mended in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(berth_flags INTERFACE -Wno-restrict -Wno-stringop-overflow)
+    target_compile_options(berth_warnings INTERFACE -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(BERTH_WARNINGS_AS_ERRORS)
-    target_compile_options(berth_flags INTERFACE -Werror)
+    target_compile_options(berth_warnings INTERFACE -Werror)
 endif()
 if(BERTH_SANITIZE)
     target_compile_options(berth_flags INTERFACE

@@ -8,6 +8,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/berth TYPE INCLUDE FILES_MATCHIN
 install(EXPORT berthTargets NAMESPACE berth:: DESTINATION ${berth_package_dir})
 if(TARGET berth_command)
     install(TARGETS berth_command)
+    install(TARGETS berth_preload DESTINATION ${CMAKE_INSTALL_LIBDIR}/berth)
 endif()
 
 # What the consumer of a static library links, by its pkg-config name.

@@ -51,6 +51,9 @@ struct TableOptions {
     std::optional<std::chrono::milliseconds> rest_period = std::nullopt;
     /// Leave out net.ipv4.ip_local_reserved_ports.
     bool honour_reserved = true;
+    /// Ports of the range never to give out, whatever the namespace reserves. Of a table that
+    /// somebody else made, his count.
+    std::vector<PortRange> excluded = {};
     /// Learn the kernel's sockets when the table is made (not when it is opened). **Cost:** about 1
     /// ms per 2,000 sockets.
     bool reconcile_at_start = true;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/process.h"
 
-#include <berth/descriptor.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -53,9 +51,14 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
 std::optional<ProcessStat> read_stat(pid_t pid) {
     char path[32];
     std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+    const int saved_errno = errno;
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
     char buffer[1024];
-    const ssize_t size = file.is_open() ? ::read(file.get(), buffer, sizeof buffer) : -1;
+    const ssize_t size = file >= 0 ? ::read(file, buffer, sizeof buffer) : -1;
+    if (file >= 0) {
+        ::close(file);
+    }
+    errno = saved_errno;
     if (size <= 0) {
         return std::nullopt;
     }

@@ -52,6 +52,9 @@ public:
         return static_cast<std::uint32_t>(product >> 32);
     }
 
+    /// Has a key of this process. Until then the next number needs the kernel's getrandom().
+    bool is_keyed() const noexcept { return token_ == fork_token(); }
+
 private:
     static constexpr unsigned kBufferWords = 128;
     static constexpr unsigned kKeyWords = 8;

@@ -74,7 +74,7 @@ Error connect_error(int reason, const Address& remote) {
 }
 
 // The runs of ports that nobody has without a socket, for the kernel to choose from: it knows of no
-// lease. Each costs a search of the kernel's, so there are not many.
+// lease and of no excluded port. Each costs a search of the kernel's, so there are not many.
 std::vector<PortRange> unpromised_runs(const TableCore& core, const Footprint& footprint,
                                        PortRange range) {
     constexpr std::size_t kRunLimit = 16;
@@ -82,7 +82,7 @@ std::vector<PortRange> unpromised_runs(const TableCore& core, const Footprint& f
     bool is_in_run = false;
     for (unsigned number = range.first; number <= range.last; ++number) {
         const auto port = static_cast<std::uint16_t>(number);
-        if (core.is_promised(footprint.checks, port)) {
+        if (core.is_promised(footprint.checks, port) || test(core.header().excluded, port)) {
             is_in_run = false;
         } else if (is_in_run) {
             runs.back().last = port;

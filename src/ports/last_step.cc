@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/system_calls.h"
+#include "src/ports/rate_limit.h"
 #include "src/ports/scout.h"
 #include "src/ports/table_state.h"
 #include "src/ports/taken_ports.h"
@@ -13,17 +14,8 @@
 namespace berth::internal {
 namespace {
 
-// How often at most the table is reconciled by itself.
-constexpr std::uint64_t kReconcileIntervalMs = 1'000;
 // At most this part of the time goes into reconciling.
 constexpr std::uint64_t kReconcileShare = 20;
-
-// True for one caller per interval, in all processes together.
-bool pass_once(std::atomic<std::uint64_t>& next_ms, std::uint64_t interval_ms) noexcept {
-    const std::uint64_t now = coarse_now_ms();
-    std::uint64_t next = next_ms.load(std::memory_order_relaxed);
-    return now >= next && next_ms.compare_exchange_strong(next, now + interval_ms);
-}
 
 }  // namespace
 
@@ -94,6 +86,7 @@ MaybePort TableState::ask_kernel_for_port(const Attempt& attempt) {
             return {};  // The kernel ignores a range outside the namespace's.
         }
         if (chosen->port() != attempt.ask.excluded &&
+            !test(core_.header().excluded, chosen->port()) &&
             !core_.is_promised(all_spaces(attempt.footprint), chosen->port())) {
             return chosen->port();
         }

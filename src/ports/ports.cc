@@ -4,6 +4,7 @@
 #include "src/ports/lease_book.h"
 #include "src/ports/table_state.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace berth {
@@ -23,6 +24,10 @@ std::unexpected<Error> refuse(const char* subject, const char* reason, const cha
 Result<internal::TableSetup> check(Protocol protocol, const TableOptions& options) {
     if (options.range && !options.range->is_valid()) {
         return refuse("range", "it is empty, inverted, or begins with port 0",
+                      "give 1 <= first <= last <= 65535");
+    }
+    if (!std::ranges::all_of(options.excluded, &PortRange::is_valid)) {
+        return refuse("excluded", "a range in it is inverted, or begins with port 0",
                       "give 1 <= first <= last <= 65535");
     }
     const milliseconds rest =

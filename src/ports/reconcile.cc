@@ -199,6 +199,10 @@ Result<void> refresh_allowed(TableCore& core) {
     if (honours_reserved) {
         for (const PortRange& reserved : settings.reserved) set_ports(*allowed, reserved, false);
     }
+    for (unsigned i = 0; i < kWordCount; ++i) {
+        (*allowed)[i].fetch_and(~core.header().excluded[i].load(std::memory_order_relaxed),
+                                std::memory_order_relaxed);
+    }
     core.set_allowed(range, *allowed);
     return {};
 }

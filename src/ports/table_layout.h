@@ -20,6 +20,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace berth::internal {
@@ -70,6 +71,15 @@ struct TableConstants {
     std::uint64_t checksum;
 };
 
+inline std::uint64_t checksum_of(const TableConstants& constants) noexcept {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(&constants);
+    std::uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
+    for (std::size_t i = 0; i < offsetof(TableConstants, checksum); ++i) {
+        hash = (hash ^ bytes[i]) * 0x100'0000'01b3;
+    }
+    return hash;
+}
+
 struct TableCounters {
     std::atomic<std::uint64_t> refused;
     std::atomic<std::uint64_t> kernel_choices;
@@ -81,7 +91,7 @@ struct TableCounters {
 
 struct TableHeader {
     static constexpr std::uint64_t kMagic = 0x656c'6261'7472'6562;  // "bertable"
-    static constexpr std::uint32_t kVersion = 1;
+    static constexpr std::uint32_t kVersion = 2;
 
     TableConstants constants;
     std::atomic<std::uint32_t> is_ready;
@@ -98,6 +108,7 @@ struct TableHeader {
     alignas(64) std::array<AddressEntry, kAddressSpaceCount> addresses;
     alignas(64) std::array<LeaseEntry, kLeaseCount> leases;
     alignas(64) PortBits allowed;
+    PortBits excluded;  // by whoever made the table; never in `allowed`
 };
 
 struct TableLayout {

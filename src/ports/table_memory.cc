@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ports/table_memory.h"
 
+#include "src/base/kernel_constants.h"
 #include "src/base/system_calls.h"
 
 #include <fcntl.h>
@@ -13,23 +14,10 @@
 #include <cstdio>
 #include <cstring>
 
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71  // since Linux 5.14
-#endif
-
 namespace berth::internal {
 namespace {
 
 constexpr const char* kOpen = "open port table";
-
-std::uint64_t checksum_of(const TableConstants& constants) noexcept {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(&constants);
-    std::uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a
-    for (std::size_t i = 0; i < offsetof(TableConstants, checksum); ++i) {
-        hash = (hash ^ bytes[i]) * 0x100'0000'01b3;
-    }
-    return hash;
-}
 
 Result<std::uint64_t> read_netns_cookie() {
     const Descriptor socket(calls().socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

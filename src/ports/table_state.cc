@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::uint16_t kWithoutPort = 0;
 
+void exclude(TableHeader& header, PortRange range) noexcept {
+    for (unsigned port = range.first; port <= range.last; ++port) {
+        header.excluded[port / 64].fetch_or(bit_of(static_cast<std::uint16_t>(port)),
+                                            std::memory_order_relaxed);
+    }
+}
+
 // The kernel ignores IP_LOCAL_PORT_RANGE where it lies outside the namespace's range.
 bool is_within_namespace_range(const TableCore& core) {
     const TableConstants& constants = core.header().constants;
@@ -40,6 +47,7 @@ Result<std::unique_ptr<TableState>> TableState::make(TableMemory memory,
     const bool is_new = memory.is_new();
     std::unique_ptr<TableState> state(new TableState(std::move(memory), options));
     if (is_new) {
+        for (const PortRange& range : options.excluded) exclude(state->core_.header(), range);
         BERTH_TRY(refresh_allowed(state->core_));
         state->memory_.publish();
         if (options.reconcile_at_start) {
