@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
+#include "bench/guest/guest.h"
 #include "bench/programs/program.h"
 #include "cli/bench.h"
 #include "cli/bench_request.h"
@@ -194,6 +195,9 @@ private:
 ExitCode run(std::span<const char* const> arguments, std::ostream& out, std::ostream& err) {
     if (!arguments.empty() && std::string_view(arguments.front()) == "run") {
         return static_cast<ExitCode>(run_program(arguments.subspan(1), out, err));
+    }
+    if (!arguments.empty() && std::string_view(arguments.front()) == "bench-guest") {
+        return static_cast<ExitCode>(bench::run_guest({arguments.begin() + 1, arguments.end()}));
     }
     return CommandLine().run(arguments, out, err);
 }

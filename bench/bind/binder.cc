@@ -9,7 +9,8 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::string_view kAllocators[] = {"kernel", "kernel+range", "berth", "berth-fd", "floor"};
+constexpr std::string_view kAllocators[] = {"kernel",   "kernel+range", "berth",
+                                            "berth-fd", "berth-run",    "floor"};
 
 /// bind() by the system call; which port it asks for is the subclass's.
 class SystemBinder : public Binder {

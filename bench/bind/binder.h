@@ -35,7 +35,8 @@ struct BindScene {
     std::span<const std::uint16_t> free_ports;
 };
 
-/// `name` is one of bind_allocators(). Null for `floor` without a free port.
+/// `name` is one of bind_allocators(), but not berth-run, which measures in a process of its own.
+/// Null for `floor` without a free port.
 std::unique_ptr<Binder> make_binder(std::string_view name, const BindScene& scene);
 
 /// Opens, binds and closes sockets until the limits; only the bind is timed.

@@ -3,11 +3,13 @@
 
 #include "bench/bind/binder.h"
 #include "bench/bind/port_filler.h"
+#include "bench/guest/guest.h"
 #include "bench/harness/choices.h"
 #include "bench/harness/environment.h"
 #include "bench/harness/series.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace berth::bench {
 namespace {
@@ -19,7 +21,8 @@ constexpr unsigned kRepeats = 7;
 
 constexpr Family kHeadlineFamilies[] = {Family::ipv4};
 constexpr double kHeadlineOccupancies[] = {0, 50, 99, 99.9, 100};
-constexpr std::string_view kHeadlineAllocators[] = {"kernel", "kernel+range", "berth", "floor"};
+constexpr std::string_view kHeadlineAllocators[] = {"kernel", "kernel+range", "berth", "berth-run",
+                                                    "floor"};
 constexpr unsigned kHeadlineRepeats = 5;
 
 struct Plan {
@@ -47,6 +50,9 @@ Result<Plan> make_plan(const Selection& selection, const Environment& environmen
         selection,
         is_short ? std::span<const std::string_view>(kHeadlineAllocators) : bind_allocators(),
         reporter));
+    if (!own_command() && std::erase(plan.allocators, kRunAllocator) > 0) {
+        reporter.note("berth-run is left out: this program is not the berth command", false);
+    }
     plan.occupancies = choose_occupancies(
         selection, is_short ? std::span<const double>(kHeadlineOccupancies) : kOccupancies,
         environment, reporter);
@@ -91,8 +97,13 @@ private:
                                  free_ports};
         std::vector<Entry> entries;
         for (const std::string& name : plan_.allocators) {
-            if (std::unique_ptr<Binder> binder = make_binder(name, scene)) {
-                entries.push_back({name, std::move(binder), {}});
+            if (name == kRunAllocator) {
+                auto guest = std::make_shared<Guest>(BERTH_TRY(Guest::start(
+                    {"bind", std::string(to_string(protocol)), scene.local.to_string()})));
+                entries.push_back({name, [guest] { return guest->measure(); }, {}});
+            } else if (std::shared_ptr<Binder> binder = make_binder(name, scene)) {
+                entries.push_back(
+                    {name, [=] { return measure_binds(*binder, protocol, family, {}); }, {}});
             }
         }
         BERTH_TRY(run_rounds(entries, protocol, family, occupancy));
@@ -102,7 +113,7 @@ private:
 
     struct Entry {
         std::string name;
-        std::unique_ptr<Binder> binder;
+        std::function<Result<Batch>()> measure;
         Series series;
     };
 
@@ -116,7 +127,7 @@ private:
                 static_cast<double>(steps_done_++) / static_cast<double>(plan_.step_count()), what);
             for (std::size_t turn = 0; turn < entries.size(); ++turn) {
                 Entry& entry = entries[(turn + round) % entries.size()];
-                entry.series.add(BERTH_TRY(measure_binds(*entry.binder, protocol, family, {})));
+                entry.series.add(BERTH_TRY(entry.measure()));
             }
         }
         return {};

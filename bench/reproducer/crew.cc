@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/reproducer/crew.h"
 
+#include "bench/guest/guest.h"
 #include "bench/harness/environment.h"
 #include "bench/harness/process.h"
 #include "bench/harness/statistics.h"
@@ -91,9 +92,59 @@ Result<std::optional<PortTable>> make_table(const Scenario& scenario, int shared
     ::_exit(part.area.error() ? 1 : 0);
 }
 
+// What run_crew_guest() reads, in its order.
+std::vector<std::string> words_of_guest(const Scenario& scenario, const Environment& environment,
+                                        const SharedArea& area, std::uint64_t seed) {
+    return {"reproducer",
+            std::to_string(area.descriptor()),
+            std::to_string(static_cast<unsigned>(scenario.protocol)),
+            std::to_string(static_cast<unsigned>(scenario.family)),
+            std::to_string(static_cast<unsigned>(scenario.mode)),
+            std::to_string(scenario.workers),
+            std::to_string(scenario.rate),
+            std::to_string(static_cast<unsigned>(environment.isolation)),
+            std::to_string(environment.range.first),
+            std::to_string(environment.range.last),
+            std::to_string(seed)};
+}
+
 }  // namespace
 
+int run_crew_guest(const std::vector<std::string>& words) {
+    constexpr std::size_t kWordCount = 10;
+    if (words.size() != kWordCount) {
+        return 2;
+    }
+    const auto number = [&](std::size_t index) { return std::stoull(words[index]); };
+    const Scenario scenario{.protocol = static_cast<Protocol>(number(1)),
+                            .family = static_cast<Family>(number(2)),
+                            .allocator = "kernel",
+                            .mode = static_cast<WorkerMode>(number(3)),
+                            .workers = static_cast<unsigned>(number(4)),
+                            .rate = std::stod(words[5])};
+    Environment environment;
+    environment.isolation = static_cast<Isolation>(number(6));
+    environment.range = {static_cast<std::uint16_t>(number(7)),
+                         static_cast<std::uint16_t>(number(8))};
+    auto area = SharedArea::attach(static_cast<int>(number(0)), scenario.workers);
+    if (!area) {
+        return 1;
+    }
+    Crew crew(scenario, environment, *area, number(9));
+    if (!crew.start()) {
+        return 1;
+    }
+    while (area->phase() != Phase::stopping) {
+        ::poll(nullptr, 0, 5);
+        if (!crew.check() && area->phase() != Phase::stopping) return 1;
+    }
+    return crew.stop() ? 0 : 1;
+}
+
 Result<void> Crew::start() {
+    if (scenario_.allocator == kRunAllocator) {
+        return start_guest();
+    }
     std::optional<PortTable> shared;
     if (scenario_.allocator == "berth-shared") {
         shared = BERTH_TRY(PortTable::create_shared(scenario_.protocol));
@@ -120,6 +171,19 @@ Result<void> Crew::start_process(unsigned first, unsigned count, int shared_tabl
                  shared_table);
     }
     processes_.push_back(process);
+    return {};
+}
+
+/// The whole crew is one guest, whose workers are its threads or its children.
+Result<void> Crew::start_guest() {
+    const auto command = own_command();
+    const pid_t process = command ? BERTH_TRY(fork_helper()) : -1;
+    if (process == 0) {
+        ::fcntl(area_.descriptor(), F_SETFD, 0);
+        exec_words(guest_command(*command, words_of_guest(scenario_, environment_, area_, seed_)));
+        ::_exit(127);
+    }
+    if (process > 0) processes_.push_back(process);
     return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <vector>
 
 namespace berth::bench {
@@ -34,6 +35,7 @@ public:
 
 private:
     Result<void> start_process(unsigned first, unsigned count, int shared_table);
+    Result<void> start_guest();
     Result<void> reap();
     void kill_all() noexcept;
 
@@ -44,5 +46,9 @@ private:
     std::vector<pid_t> processes_;
     std::int64_t peak_rss_kib_ = 0;
 };
+
+/// The crew as a program of its own under `berth run`: what the driver passes it as words.
+/// Returns the exit status.
+int run_crew_guest(const std::vector<std::string>& words);
 
 }  // namespace berth::bench

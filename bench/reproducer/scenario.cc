@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/reproducer/scenario.h"
 
+#include "bench/guest/guest.h"
 #include "bench/harness/choices.h"
 #include "bench/harness/environment.h"
 #include "bench/reproducer/allocators.h"
@@ -12,7 +13,8 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"kernel", "berth-shared", "berth", "spin"};
+constexpr std::array<std::string_view, 5> kNames = {"kernel", "berth-shared", "berth", "berth-run",
+                                                    "spin"};
 constexpr std::array<Family, 1> kFamilies = {Family::ipv4};
 
 /// The equal demand at which the kernel's search hurts: UDP nearly full, TCP beyond half. With
@@ -107,7 +109,10 @@ Result<ReproducerPlan> plan_reproducer(const Selection& selection, const Environ
                                        Reporter& reporter) {
     BERTH_TRY(check(selection));
     const auto families = BERTH_TRY(choose_families(selection, kFamilies, environment, reporter));
-    const auto allocators = BERTH_TRY(choose_allocators(selection, kNames, reporter));
+    auto allocators = BERTH_TRY(choose_allocators(selection, kNames, reporter));
+    if (!own_command() && std::erase(allocators, kRunAllocator) > 0) {
+        reporter.note("berth-run is left out: this program is not the berth command", false);
+    }
     ReproducerPlan plan;
     plan.times = times_of(selection);
     plan.rounds = selection.repeats.value_or(selection.is_headline ? 1 : 2);

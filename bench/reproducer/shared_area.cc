@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace berth::bench {
 namespace {
@@ -21,24 +22,38 @@ std::size_t SharedArea::size_for(unsigned worker_count) noexcept {
 }
 
 Result<SharedArea> SharedArea::create(unsigned worker_count) {
-    void* memory = ::mmap(nullptr, size_for(worker_count), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        return std::unexpected(Error::from_errno(errno, "map", "the workers' counters"));
+    Descriptor memory(::memfd_create("berth-bench", MFD_CLOEXEC));
+    if (!memory.is_open() ||
+        ::ftruncate(memory.get(), static_cast<off_t>(size_for(worker_count))) != 0) {
+        return std::unexpected(Error::from_errno(errno, "make", "the workers' counters"));
     }
-    return SharedArea(memory, worker_count);
+    SharedArea area = BERTH_TRY(attach(memory.get(), worker_count));
+    area.memory_ = std::move(memory);
+    ::new (area.control_) Control;
+    std::uninitialized_default_construct_n(area.workers_, worker_count);
+    return area;
 }
 
-SharedArea::SharedArea(void* memory, unsigned worker_count) noexcept
-    : control_(::new(memory) Control),
+Result<SharedArea> SharedArea::attach(int memory, unsigned worker_count) {
+    void* address =
+        ::mmap(nullptr, size_for(worker_count), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (address == MAP_FAILED) {
+        return std::unexpected(Error::from_errno(errno, "map", "the workers' counters"));
+    }
+    return SharedArea(address, Descriptor(), worker_count);
+}
+
+SharedArea::SharedArea(void* memory, Descriptor descriptor, unsigned worker_count) noexcept
+    : memory_(std::move(descriptor)),
+      control_(static_cast<Control*>(memory)),
       workers_(reinterpret_cast<WorkerCounters*>(static_cast<std::byte*>(memory) + kWorkersOffset)),
       worker_count_(worker_count) {
     static_assert(sizeof(Control) <= kWorkersOffset);
-    std::uninitialized_default_construct_n(workers_, worker_count);
 }
 
 SharedArea::SharedArea(SharedArea&& other) noexcept
-    : control_(std::exchange(other.control_, nullptr)),
+    : memory_(std::move(other.memory_)),
+      control_(std::exchange(other.control_, nullptr)),
       workers_(other.workers_),
       worker_count_(other.worker_count_) {}
 

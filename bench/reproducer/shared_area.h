@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that the driver and its processes share: anonymous, inherited over fork.
+// Memory that the driver and its processes share: a memfd, mapped by those that are forked and
+// opened by descriptor by those that are another program.
 //
 //   [ Control ][ WorkerCounters × workers ]
 //
@@ -9,6 +10,7 @@
 
 #include "bench/reproducer/latency_histogram.h"
 
+#include <berth/descriptor.h>
 #include <berth/error.h>
 
 #include <array>
@@ -34,6 +36,10 @@ class SharedArea {
 public:
     /// **Errors:** out_of_memory.
     static Result<SharedArea> create(unsigned worker_count);
+    /// One that another process created. Its error() says nothing there, see fail().
+    /// **Errors:** out_of_memory.
+    static Result<SharedArea> attach(int memory, unsigned worker_count);
+    int descriptor() const noexcept { return memory_.get(); }
 
     SharedArea(SharedArea&& other) noexcept;
     SharedArea& operator=(SharedArea&&) = delete;
@@ -66,9 +72,10 @@ private:
         std::array<std::byte, sizeof(Error)> error{};
     };
 
-    SharedArea(void* memory, unsigned worker_count) noexcept;
+    SharedArea(void* memory, Descriptor descriptor, unsigned worker_count) noexcept;
     static std::size_t size_for(unsigned worker_count) noexcept;
 
+    Descriptor memory_;
     Control* control_;
     WorkerCounters* workers_;
     unsigned worker_count_;

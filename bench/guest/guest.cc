@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/guest/guest.h"
+
+#include "bench/harness/process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <span>
+
+namespace berth::bench {
+namespace {
+
+constexpr char kMeasure = 'm';
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+        if (size < 0 && errno != EINTR) return false;
+        bytes = bytes.subspan(size > 0 ? static_cast<std::size_t>(size) : 0);
+    }
+    return true;
+}
+
+bool read_all(int fd, std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t size = ::read(fd, bytes.data(), bytes.size());
+        if (size == 0 || (size < 0 && errno != EINTR)) return false;
+        bytes = bytes.subspan(size > 0 ? static_cast<std::size_t>(size) : 0);
+    }
+    return true;
+}
+
+/// A list as its length and its items.
+template <class List>
+bool write_list(int fd, const List& list) {
+    const std::uint64_t count = list.size();
+    return write_all(fd, std::as_bytes(std::span(&count, 1))) &&
+           write_all(fd, std::as_bytes(std::span(list)));
+}
+
+template <class List>
+bool read_list(int fd, List& list) {
+    constexpr std::uint64_t kLongest = 1U << 20U;
+    std::uint64_t count = 0;
+    if (!read_all(fd, std::as_writable_bytes(std::span(&count, 1))) || count > kLongest) {
+        return false;
+    }
+    list.resize(count);
+    return read_all(fd, std::as_writable_bytes(std::span(list)));
+}
+
+struct Pipe {
+    Descriptor read_end;
+    Descriptor write_end;
+};
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return std::unexpected(Error::from_errno(errno, "make", "a pipe"));
+    }
+    return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+}  // namespace
+
+std::optional<std::string> own_command() {
+    std::error_code error;
+    const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+    return path.filename() == "berth" ? std::optional(path.string()) : std::nullopt;
+}
+
+std::vector<std::string> guest_command(const std::string& command,
+                                       const std::vector<std::string>& words) {
+    std::vector<std::string> all = {command, "run", "--", command, "bench-guest"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+}
+
+void exec_words(const std::vector<std::string>& words) noexcept {
+    std::vector<char*> pointers;
+    for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+    pointers.push_back(nullptr);
+    ::execv(pointers.front(), pointers.data());
+}
+
+Result<Guest> Guest::start(const std::vector<std::string>& words) {
+    const auto command = own_command();
+    if (!command) {
+        return std::unexpected(Error(Errc::unsupported, "start", kRunAllocator, 0,
+                                     "this program is not the berth command"));
+    }
+    Pipe questions = BERTH_TRY(make_pipe());
+    Pipe answers = BERTH_TRY(make_pipe());
+    const pid_t process = BERTH_TRY(fork_helper());
+    if (process == 0) {
+        ::dup2(questions.read_end.get(), STDIN_FILENO);
+        ::dup2(answers.write_end.get(), STDOUT_FILENO);
+        exec_words(guest_command(*command, words));
+        ::_exit(127);
+    }
+    return Guest(process, std::move(questions.write_end), std::move(answers.read_end));
+}
+
+Guest::~Guest() {
+    if (process_ != 0) {
+        questions_ = Descriptor();
+        wait_for_helper(process_);
+    }
+}
+
+Result<Batch> Guest::measure() {
+    Batch batch;
+    const bool is_answered = write_all(questions_.get(), std::as_bytes(std::span(&kMeasure, 1))) &&
+                             read_list(answers_.get(), batch.succeeded_ns) &&
+                             read_list(answers_.get(), batch.failed_ns) &&
+                             read_list(answers_.get(), batch.first_failure);
+    if (!is_answered) {
+        return std::unexpected(Error(Errc::interrupted, "measure", kRunAllocator, 0,
+                                     "the program under 'berth run' has ended"));
+    }
+    return batch;
+}
+
+int answer_questions(const std::function<Result<Batch>()>& measure) {
+    char question = 0;
+    while (read_all(STDIN_FILENO, std::as_writable_bytes(std::span(&question, 1)))) {
+        const Result<Batch> batch = measure();
+        const bool is_written = batch && write_list(STDOUT_FILENO, batch->succeeded_ns) &&
+                                write_list(STDOUT_FILENO, batch->failed_ns) &&
+                                write_list(STDOUT_FILENO, batch->first_failure);
+        if (!is_written) return 1;
+    }
+    return 0;
+}
+
+}  // namespace berth::bench
