@@ -23,12 +23,24 @@ enum class HeldKind : std::uint8_t {
     seen = 1,        ///< It has a port that is not ours to release.
     bound = 2,       ///< A port in one or two spaces of the table.
     connection = 3,  ///< The port of a TCP connection that connect() was told to take.
-    name_only = 4    ///< A TCP connection failed: getsockname() names a port that it has no more.
+    name_only = 4,   ///< A TCP connection failed: getsockname() names a port that it has no more.
+    fresh = 5        ///< A UDP or TCP socket that this process made, without a port so far.
+};
+
+/// What a program has done to a fresh socket, in `Held::flags`: then it must be asked.
+enum SocketFlag : std::uint8_t {
+    kMayReuse = 1,         ///< Set SO_REUSEADDR or SO_REUSEPORT.
+    kMayWaitForPort = 2,   ///< Set IP_BIND_ADDRESS_NO_PORT.
+    kMayHaveRange = 4,     ///< Set IP_LOCAL_PORT_RANGE.
+    kMayBeV6Only = 8,      ///< Set IPV6_V6ONLY.
+    kMayHaveAddress = 16,  ///< Bound without a port.
+    kMayHaveAnything = 31
 };
 
 /// One word, unpacked.
 struct Held {
     static constexpr std::uint8_t kNoSpace = 0xff;
+    static constexpr unsigned kFlagShift = 24;
 
     HeldKind kind = HeldKind::nothing;
     Protocol protocol = Protocol::udp;
@@ -37,7 +49,9 @@ struct Held {
     std::uint8_t space = kNoSpace;
     std::uint8_t other_space = kNoSpace;
     std::uint16_t tag = 0;  // of the owner word
-    // connection
+    // fresh
+    std::uint8_t flags = 0;
+    // connection, fresh
     Family family = Family::ipv4;
     std::uint8_t slot = 0xff;      // of the destination pool; 0xff: none
     std::uint16_t generation = 0;  // of that slot
@@ -47,6 +61,7 @@ struct Held {
     //   0    16   19  20  21    24     32      40      51        56         60
     //   [port|kind|tcp|v6 |     |space |other  |tag    |                      ]  bound
     //   [port|kind|tcp|v6 |     |slot  |generation 16  |                      ]  connection
+    //   [   0|kind|tcp|v6 |     |flags |                                      ]  fresh
     constexpr std::uint64_t packed() const noexcept {
         std::uint64_t word = port | static_cast<std::uint64_t>(kind) << 16 |
                              static_cast<std::uint64_t>(protocol) << 19 |
@@ -58,6 +73,8 @@ struct Held {
             word |= static_cast<std::uint64_t>(space) << 24 |
                     static_cast<std::uint64_t>(other_space) << 32 |
                     static_cast<std::uint64_t>(tag) << 40;
+        } else if (kind == HeldKind::fresh) {
+            word |= static_cast<std::uint64_t>(flags) << kFlagShift;
         }
         return word;
     }
@@ -74,6 +91,8 @@ struct Held {
             held.space = static_cast<std::uint8_t>(word >> 24);
             held.other_space = static_cast<std::uint8_t>(word >> 32);
             held.tag = static_cast<std::uint16_t>(word >> 40 & 0x7ff);
+        } else if (held.kind == HeldKind::fresh) {
+            held.flags = static_cast<std::uint8_t>(word >> kFlagShift);
         }
         return held;
     }
@@ -115,6 +134,15 @@ public:
         std::uint64_t word = expected.packed();
         return covers(fd) &&
                words_[fd].compare_exchange_strong(word, held.packed(), std::memory_order_acq_rel);
+    }
+    /// Adds to the flags of a fresh socket; nothing for any other.
+    void add_flags(int fd, SocketFlag flags) noexcept {
+        std::uint64_t word = is_empty(fd) ? 0 : words_[fd].load(std::memory_order_relaxed);
+        while (Held::unpack(word).kind == HeldKind::fresh &&
+               !words_[fd].compare_exchange_weak(
+                   word, word | static_cast<std::uint64_t>(flags) << Held::kFlagShift,
+                   std::memory_order_acq_rel)) {
+        }
     }
     /// One past the highest descriptor that was ever put.
     unsigned end() const noexcept { return end_.load(std::memory_order_relaxed); }

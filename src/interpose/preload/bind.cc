@@ -12,24 +12,44 @@ int bind_by_program(int fd, const sockaddr* address, socklen_t size) noexcept {
     return next_calls.bind(fd, address, size) == 0 ? 0 : errno;
 }
 
+// What it has got, nobody has looked at.
+int bind_unknown(int fd, const sockaddr* address, socklen_t size) noexcept {
+    const int error = bind_by_program(fd, address, size);
+    if (error == 0 && guest.held.get(fd).kind == HeldKind::fresh) {
+        guest.held.take(fd);
+    }
+    return error;
+}
+
 // The program leaves the choice to connect(), which then shares the port between destinations.
-bool waits_for_connect(int fd, Protocol protocol) noexcept {
-    return protocol == Protocol::tcp && has_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+bool waits_for_connect(int fd, const SocketFacts& facts) noexcept {
+    return facts.has(kMayWaitForPort) && has_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+}
+
+int bind_without_port(int fd, const sockaddr* address, socklen_t size) noexcept {
+    const int error = bind_by_program(fd, address, size);
+    if (error == 0) {
+        guest.held.add_flags(fd, kMayHaveAddress);
+    }
+    return error;
 }
 
 int bind_any(int fd, const sockaddr* address, socklen_t size, const Address& local) noexcept {
     forget_if_stale(fd);
-    const auto protocol = protocol_of(fd);
-    if (!protocol || waits_for_connect(fd, *protocol) || !is_at_home(fd)) {
-        return bind_by_program(fd, address, size);
+    const auto facts = facts_of(fd);
+    if (!facts) {
+        return bind_unknown(fd, address, size);
+    }
+    if (waits_for_connect(fd, *facts)) {
+        return bind_without_port(fd, address, size);
     }
     CallRecord record(Call::bind);
-    PortGiver giver(fd, *protocol, local, record);
+    PortGiver giver(fd, *facts, local, record);
     int error = giver.give();
     if (error == PortGiver::kStepAside) {
         error = bind_by_program(fd, address, size);
         if (const auto bound = local_address_of(fd); error == 0 && bound) {
-            note_bound(fd, *protocol, *bound);
+            note_bound(fd, *facts, *bound);
             record.note_port(bound->port(), PortSource::kernel);
         }
     }
@@ -39,11 +59,11 @@ int bind_any(int fd, const sockaddr* address, socklen_t size, const Address& loc
 
 // --on-taken another: a port that somebody has is answered with one that is free.
 int bind_another(int fd, const Address& local, CallRecord& record) noexcept {
-    const auto protocol = protocol_of(fd);
-    if (!protocol || !is_at_home(fd)) {
+    const auto facts = facts_of(fd);
+    if (!facts) {
         return EADDRINUSE;
     }
-    PortGiver giver(fd, *protocol, local, record);
+    PortGiver giver(fd, *facts, local, record);
     const int error = giver.give();
     return error == PortGiver::kStepAside ? EADDRINUSE : error;
 }
@@ -56,15 +76,15 @@ bool is_in_a_range(std::uint16_t port) noexcept {
 // A port of the program's own choice: the kernel decides, and the table takes note.
 int bind_exactly(int fd, const sockaddr* address, socklen_t size, const Address& local) noexcept {
     if (!is_in_a_range(local.port())) {
-        return bind_by_program(fd, address, size);
+        return bind_unknown(fd, address, size);
     }
     CallRecord record(Call::bind);
     int error = bind_by_program(fd, address, size);
     if (error == 0) {
-        if (const auto protocol = protocol_of(fd); protocol && is_at_home(fd) && !is_raw(fd)) {
-            record.note_protocol(*protocol);
+        if (const auto facts = facts_of(fd)) {
+            record.note_protocol(facts->protocol);
             record.note_port(local.port(), PortSource::program);
-            note_bound(fd, *protocol, local);
+            note_bound(fd, *facts, local);
         }
     } else if (error == EADDRINUSE && guest.options().takes_another != 0) {
         error = bind_another(fd, local, record);
@@ -85,7 +105,7 @@ extern "C" __attribute__((visibility("default"))) int bind(int fd, const sockadd
     const KeptErrno kept;
     const auto local = read_address(address, size);
     if (!local) {
-        return kept.answer(bind_by_program(fd, address, size));
+        return kept.answer(bind_unknown(fd, address, size));
     }
     return kept.answer(local->port() == 0 ? bind_any(fd, address, size, *local)
                                           : bind_exactly(fd, address, size, *local));

@@ -21,6 +21,9 @@ Held take_for_close(int fd) noexcept {
     if (!guest.covers(fd) || guest.held.is_empty(fd)) {
         return {};
     }
+    if (!guest.held.get(fd).has_port_of_ours()) {
+        return guest.held.take(fd);  // a parent that loses this has to ask the kernel again
+    }
     const int saved_errno = errno;
     const bool is_ours = is_own_memory();
     errno = saved_errno;

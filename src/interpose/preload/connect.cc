@@ -35,52 +35,45 @@ int connect_again(int fd, const sockaddr* address, socklen_t size) {
     return error;
 }
 
-int connect_udp(int fd, const Address& local, const Address& remote, CallRecord& record) {
-    PortGiver giver(fd, Protocol::udp, local, record);
+// Binds first. `when_full` is what the kernel's own choice would say.
+int bind_and_connect(int fd, const SocketFacts& facts, const Address& local, const Address& remote,
+                     CallRecord& record, int when_full) {
+    PortGiver giver(fd, facts, local, record);
     giver.exclude(remote.port());
-    giver.narrow(read_port_range(fd));
-    const int error = giver.give();
+    const int error = giver.give_if_unbound();
     if (error != 0 && error != PortGiver::kStepAside) {
-        return error == EADDRINUSE ? EAGAIN : error;  // what the kernel's own choice would say
+        return error == EADDRINUSE ? when_full : error;
     }
     return connect_by_program(fd, remote.data(), remote.size());
 }
 
-int connect_tcp(int fd, const Address& local, const Address& remote, CallRecord& record) {
-    if (guest.options().can_narrow != 0) {
-        ConnectionMaker maker(fd, local, remote, record);
-        const int error = maker.connect();
-        return error == PortGiver::kStepAside ? connect_by_program(fd, remote.data(), remote.size())
-                                              : error;
+int connect_tcp(int fd, const SocketFacts& facts, const Address& local, const Address& remote,
+                CallRecord& record) {
+    if (guest.options().can_narrow == 0) {
+        return bind_and_connect(fd, facts, local, remote, record, EADDRNOTAVAIL);
     }
-    PortGiver giver(fd, Protocol::tcp, local, record);
-    giver.exclude(remote.port());
-    const int error = giver.give();
-    if (error != 0 && error != PortGiver::kStepAside) {
-        return error == EADDRINUSE ? EADDRNOTAVAIL : error;
-    }
-    return connect_by_program(fd, remote.data(), remote.size());
+    ConnectionMaker maker(fd, facts, local, remote, record);
+    const int error = maker.connect();
+    return error == PortGiver::kStepAside ? connect_by_program(fd, remote.data(), remote.size())
+                                          : error;
 }
 
-// A socket of which nothing is known yet.
+// A socket without a port, as far as is known.
 int connect_first(int fd, const sockaddr* address, socklen_t size, const Address& remote) {
-    const auto protocol = protocol_of(fd);
-    const auto local = protocol && is_at_home(fd) ? local_address_of(fd) : std::nullopt;
+    const bool has_name_only = guest.held.get(fd).kind == HeldKind::name_only;
+    const auto facts = facts_of(fd);
+    const auto local = facts ? local_address_of(fd, *facts) : std::nullopt;
     if (!local || remote.port() == 0 || local->family() != remote.family()) {
         return connect_by_program(fd, address, size);
     }
-    const bool has_name_only = guest.held.get(fd).kind == HeldKind::name_only;
     if (local->port() != 0 && !has_name_only) {
-        guest.held.replace(fd, {}, [] {
-            Held seen;
-            seen.kind = HeldKind::seen;
-            return seen;
-        }());
+        note_seen(fd);
         return connect_by_program(fd, address, size);
     }
     CallRecord record(Call::connect);
-    const int error = *protocol == Protocol::udp ? connect_udp(fd, *local, remote, record)
-                                                 : connect_tcp(fd, *local, remote, record);
+    const int error = facts->protocol == Protocol::udp
+                          ? bind_and_connect(fd, *facts, *local, remote, record, EAGAIN)
+                          : connect_tcp(fd, *facts, *local, remote, record);
     const bool is_done = error == 0 || error == EINPROGRESS || error == EINTR;
     record.finish(is_done ? 0 : error);
     return error;
@@ -94,6 +87,7 @@ int connect_from_program(int fd, const sockaddr* address, socklen_t size) {
     const auto remote = read_address(address, size);
     switch (remote ? guest.held.get(fd).kind : HeldKind::seen) {
         case HeldKind::nothing:
+        case HeldKind::fresh:
         case HeldKind::name_only:
             return connect_first(fd, address, size, *remote);
         case HeldKind::connection:

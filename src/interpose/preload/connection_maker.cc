@@ -19,8 +19,8 @@ bool is_on_its_way(int error) noexcept {
 
 }  // namespace
 
-ConnectionMaker::ConnectionMaker(int fd, const Address& local, const Address& remote,
-                                 CallRecord& record) noexcept
+ConnectionMaker::ConnectionMaker(int fd, const SocketFacts& facts, const Address& local,
+                                 const Address& remote, CallRecord& record) noexcept
     : fd_(fd),
       remote_(remote),
       record_(record),
@@ -28,7 +28,7 @@ ConnectionMaker::ConnectionMaker(int fd, const Address& local, const Address& re
       footprint_(footprint_of_connection(remote.unmapped().family())),
       handle_(guest.page->destinations.find_or_make(
           DestinationKey::of(remote.unmapped(), local.unmapped().with_port(0)), table_.range())),
-      programs_range_(read_port_range(fd)) {
+      programs_range_(read_port_range(fd, facts)) {
     record.note_protocol(Protocol::tcp);
     ask_.excluded = remote.port();  // else a socket could be connected to itself
     if (programs_range_ != 0) {

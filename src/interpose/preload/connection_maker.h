@@ -11,7 +11,7 @@ namespace berth::internal {
 
 class ConnectionMaker {
 public:
-    ConnectionMaker(int fd, const Address& local, const Address& remote,
+    ConnectionMaker(int fd, const SocketFacts& facts, const Address& local, const Address& remote,
                     CallRecord& record) noexcept;
 
     /// 0 or the errno of connect(); EADDRNOTAVAIL: no port is left. PortGiver::kStepAside: the

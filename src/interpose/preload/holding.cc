@@ -28,12 +28,13 @@ void leave_to_kernel(TableCore& table, const Footprint& footprint, std::uint16_t
 
 }  // namespace
 
-Footprint footprint_of(TableCore& table, int fd, const Address& local) noexcept {
+Footprint footprint_of(TableCore& table, int fd, const SocketFacts& facts,
+                       const Address& local) noexcept {
     const bool is_v6 = local.family() == Family::ipv6;
     if (!local.is_wildcard() || local.is_v4_mapped()) {
         return footprint_of_bind(table.header(), local.unmapped(), false);
     }
-    const bool has_v4 = !is_v6 || !has_option(fd, IPPROTO_IPV6, IPV6_V6ONLY);
+    const bool has_v4 = !is_v6 || !is_v6_only(fd, facts);
     return footprint_of_wildcard(table.header(), has_v4, is_v6);
 }
 
@@ -79,23 +80,34 @@ void release(const Held& held) noexcept {
 
 void let_go(int fd) noexcept { release(guest.held.take(fd)); }
 
-void note_bound(int fd, Protocol protocol, const Address& local) noexcept {
-    TableCore& table = guest.table(protocol);
+void note_bound(int fd, const SocketFacts& facts, const Address& local) noexcept {
+    TableCore& table = guest.table(facts.protocol);
     const std::uint16_t port = local.port();
     if (!table.range().contains(port)) {
+        note_seen(fd);
         return;
     }
-    const Footprint footprint = footprint_of(table, fd, local);
+    const Footprint footprint = footprint_of(table, fd, facts, local);
     const OwnerWord owner = claim_word() | kBoundFlag;
     if (table.claim_exactly(footprint, port, owner)) {
-        hold_bound(fd, protocol, footprint, port, owner);
+        hold_bound(fd, facts.protocol, footprint, port, owner);
         return;
     }
     leave_to_kernel(table, footprint, port);
+    note_seen(fd);
+}
+
+void note_seen(int fd) noexcept {
+    Held seen;
+    seen.kind = HeldKind::seen;
+    if (const Held before = guest.held.put(fd, seen); before.has_port_of_ours()) {
+        release(before);
+    }
 }
 
 void forget_if_stale(int fd) noexcept {
-    if (guest.held.is_empty(fd)) {
+    const HeldKind kind = guest.held.get(fd).kind;
+    if (kind == HeldKind::nothing || kind == HeldKind::fresh) {
         return;
     }
     const auto local = local_address_of(fd);

@@ -8,8 +8,9 @@
 
 namespace berth::internal {
 
-/// The spaces of a bind of `fd` to `local`. **Cost:** one system call for an IPv6 wildcard.
-Footprint footprint_of(TableCore& table, int fd, const Address& local) noexcept;
+/// The spaces of a bind of `fd` to `local`.
+Footprint footprint_of(TableCore& table, int fd, const SocketFacts& facts,
+                       const Address& local) noexcept;
 
 /// A claimed port is the descriptor's from now on. What the descriptor held before, which somebody
 /// must have closed behind our back, is released.
@@ -24,10 +25,13 @@ void let_go(int fd) noexcept;
 
 /// A socket that has got its port without the table: claims it, or, when another socket has it too,
 /// leaves it to the kernel's list, so that no close() of one gives it away from under the others.
-void note_bound(int fd, Protocol protocol, const Address& local) noexcept;
+void note_bound(int fd, const SocketFacts& facts, const Address& local) noexcept;
 
-/// Of a descriptor that something is remembered of: that it is still the same socket, as far as a
-/// socket that asks for a port can tell. Forgets it otherwise. **Cost:** one system call.
+/// The same for one whose port is not ours to release: nothing has to be asked of it again.
+void note_seen(int fd) noexcept;
+
+/// A socket that asks for a port, and holds one as far as we remember: forgets that if the socket
+/// has none, so is another. **Cost:** one system call, for such a one.
 void forget_if_stale(int fd) noexcept;
 
 }  // namespace berth::internal

@@ -7,18 +7,21 @@ namespace {
 
 // listen() on a TCP socket without a port binds it to one. 0: the kernel may go on.
 int prepare(int fd) noexcept {
-    if (!guest.held.is_empty(fd) && guest.held.get(fd).kind != HeldKind::name_only) {
+    const HeldKind kind = guest.held.get(fd).kind;
+    if (kind == HeldKind::seen || kind == HeldKind::bound || kind == HeldKind::connection) {
         return 0;
     }
-    const auto protocol = protocol_of(fd);
-    const auto local = protocol == Protocol::tcp ? local_address_of(fd) : std::nullopt;
-    if (!local || local->port() != 0 || is_raw(fd) || !is_at_home(fd)) {
+    const auto facts = facts_of(fd);
+    if (!facts || facts->protocol != Protocol::tcp) {
+        return 0;
+    }
+    const auto local = local_address_of(fd, *facts);
+    if (!local || local->port() != 0) {
         return 0;
     }
     CallRecord record(Call::listen);
-    PortGiver giver(fd, *protocol, *local, record);
-    giver.narrow(read_port_range(fd));
-    const int error = giver.give();
+    PortGiver giver(fd, *facts, *local, record);
+    const int error = giver.give_if_unbound();
     const int reported = error == PortGiver::kStepAside ? 0 : error;
     record.finish(reported);
     return reported;

@@ -33,6 +33,14 @@ void find(const char* name, Function& function) noexcept {
 }  // namespace
 
 constinit NextCalls next_calls = {
+    .socket =
+        [](int domain, int type, int protocol) {
+            return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+        },
+    .setsockopt =
+        [](int fd, int level, int name, const void* value, socklen_t size) {
+            return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, value, size));
+        },
     .bind = [](int fd, const sockaddr* address,
                socklen_t size) { return static_cast<int>(::syscall(SYS_bind, fd, address, size)); },
     .connect =
@@ -64,6 +72,8 @@ constinit NextCalls next_calls = {
 };
 
 void find_next_calls() noexcept {
+    find("socket", next_calls.socket);
+    find("setsockopt", next_calls.setsockopt);
     find("bind", next_calls.bind);
     find("connect", next_calls.connect);
     find("listen", next_calls.listen);

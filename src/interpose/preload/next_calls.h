@@ -11,6 +11,8 @@
 namespace berth::internal {
 
 struct NextCalls {
+    int (*socket)(int domain, int type, int protocol);
+    int (*setsockopt)(int fd, int level, int name, const void* value, socklen_t size);
     int (*bind)(int fd, const sockaddr* address, socklen_t size);
     int (*connect)(int fd, const sockaddr* address, socklen_t size);
     int (*listen)(int fd, int backlog);

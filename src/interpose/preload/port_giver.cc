@@ -84,14 +84,17 @@ bool Waiting::wait(CallRecord& record) noexcept {
     return true;
 }
 
-PortGiver::PortGiver(int fd, Protocol protocol, const Address& local, CallRecord& record) noexcept
+PortGiver::PortGiver(int fd, const SocketFacts& facts, const Address& local,
+                     CallRecord& record) noexcept
     : fd_(fd),
-      protocol_(protocol),
+      facts_(facts),
       local_(local.with_port(0)),
       record_(record),
-      table_(guest.table(protocol)),
-      footprint_(footprint_of(table_, fd, local)) {
-    record.note_protocol(protocol);
+      table_(guest.table(facts.protocol)),
+      footprint_(footprint_of(table_, fd, facts, local)),
+      programs_range_(read_port_range(fd, facts)) {
+    record.note_protocol(facts.protocol);
+    narrow(programs_range_);
 }
 
 void PortGiver::narrow(std::uint32_t packed_range) noexcept {
@@ -107,7 +110,13 @@ void PortGiver::narrow(std::uint32_t packed_range) noexcept {
     ask_.range = range;
 }
 
+int PortGiver::give_if_unbound() noexcept {
+    const int error = give();
+    return error == EINVAL && has_port() ? kStepAside : error;
+}
+
 int PortGiver::give() noexcept {
+    const ReuseCleared cleared(fd_, facts_);
     Waiting waiting;
     int error = give_now();
     while (error == kExhausted && waiting.wait(record_)) {
@@ -118,7 +127,7 @@ int PortGiver::give() noexcept {
 
 int PortGiver::give_now() noexcept {
     if (is_over_quota()) {
-        return is_no_question_of_ports() ? kStepAside : kExhausted;
+        return has_port() ? kStepAside : kExhausted;
     }
     const int error = try_table();
     return error == kExhausted ? last_step() : error;
@@ -148,7 +157,7 @@ int PortGiver::try_table() noexcept {
 int PortGiver::bind_to(std::uint16_t port, OwnerWord owner) noexcept {
     const Address local = local_.with_port(port);
     if (next_calls.bind(fd_, local.data(), local.size()) == 0) {
-        hold_bound(fd_, protocol_, footprint_, port, owner);
+        hold_bound(fd_, facts_.protocol, footprint_, port, owner);
         record_.note_port(port, PortSource::table);
         return 0;
     }
@@ -163,16 +172,15 @@ int PortGiver::bind_to(std::uint16_t port, OwnerWord owner) noexcept {
     return error == EACCES ? kStepAside : error;
 }
 
-// A socket that has a port already, or a raw one that only names the protocol: then a full table is
-// no answer.
-bool PortGiver::is_no_question_of_ports() const noexcept {
+// Then a full table is no answer.
+bool PortGiver::has_port() const noexcept {
     const auto local = local_address_of(fd_);
-    return !local || local->port() != 0 || is_raw(fd_);
+    return !local || local->port() != 0;
 }
 
 int PortGiver::last_step() noexcept {
     auto& next_recheck_ms = table_.header().next_recheck_ms[footprint_.takes[0]];
-    if (is_no_question_of_ports()) {
+    if (has_port()) {
         return kStepAside;
     }
     if (!pass_once(next_recheck_ms, kRecheckIntervalMs) && !was_refused_) {
@@ -191,21 +199,19 @@ int PortGiver::bind_by_kernel() noexcept {
     if (!knows_the_range || options.has_exclusions != 0) {
         return kExhausted;
     }
-    const ReuseCleared cleared(fd_);
-    std::uint32_t programs_range = 0;
-    if (options.can_narrow != 0 && !is_narrowed) {
-        programs_range = read_port_range(fd_);
+    const bool is_told = options.can_narrow != 0 && !is_narrowed;
+    if (is_told) {
         write_port_range(fd_, pack_port_range(table_.range()));
     }
     const int error = next_calls.bind(fd_, local_.data(), local_.size()) == 0 ? 0 : errno;
-    if (options.can_narrow != 0 && !is_narrowed) {
-        write_port_range(fd_, programs_range);
+    if (is_told) {
+        write_port_range(fd_, programs_range_);
     }
     if (error != 0) {
         return error == EADDRINUSE ? kExhausted : error;
     }
     if (const auto bound = local_address_of(fd_)) {
-        note_bound(fd_, protocol_, *bound);
+        note_bound(fd_, facts_, *bound);
         record_.note_port(bound->port(), PortSource::kernel);
     }
     table_.header().counters.kernel_choices.fetch_add(1, std::memory_order_relaxed);

@@ -47,15 +47,15 @@ public:
     /// Not an errno: the kernel decides, as if berth were not there.
     static constexpr int kStepAside = -1;
 
-    PortGiver(int fd, Protocol protocol, const Address& local, CallRecord& record) noexcept;
+    PortGiver(int fd, const SocketFacts& facts, const Address& local, CallRecord& record) noexcept;
 
     /// Not this port, which the socket is about to be connected to.
     void exclude(std::uint16_t port) noexcept { ask_.excluded = port; }
-    /// The program's own IP_LOCAL_PORT_RANGE.
-    void narrow(std::uint32_t packed_range) noexcept;
 
     /// 0: the socket is bound. EADDRINUSE: no port is left. kStepAside, or another errno.
     int give() noexcept;
+    /// The same for a call that binds by the way: a socket that has a port already is left alone.
+    int give_if_unbound() noexcept;
 
 private:
     // Not an errno: no port is left, for now.
@@ -66,15 +66,17 @@ private:
     int bind_to(std::uint16_t port, OwnerWord owner) noexcept;
     int last_step() noexcept;
     int bind_by_kernel() noexcept;
-    bool is_no_question_of_ports() const noexcept;
+    bool has_port() const noexcept;
+    void narrow(std::uint32_t packed_range) noexcept;
 
     int fd_;
-    Protocol protocol_;
+    SocketFacts facts_;
     Address local_;
     CallRecord& record_;
     TableCore& table_;
     Footprint footprint_;
     Ask ask_;
+    std::uint32_t programs_range_;
     bool was_refused_ = false;
 };
 

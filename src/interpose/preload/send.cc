@@ -9,45 +9,43 @@
 namespace berth::internal {
 namespace {
 
-void remember_as_seen(int fd) noexcept {
-    Held seen;
-    seen.kind = HeldKind::seen;
-    guest.held.put(fd, seen);
-}
-
-int give_port_for_send(int fd, Protocol protocol, const Address& local,
+int give_port_for_send(int fd, const SocketFacts& facts, const Address& local,
                        std::uint16_t remote_port) noexcept {
     CallRecord record(Call::send);
-    PortGiver giver(fd, protocol, local, record);
+    PortGiver giver(fd, facts, local, record);
     giver.exclude(remote_port);
-    giver.narrow(read_port_range(fd));
-    const int error = giver.give();
+    const int error = giver.give_if_unbound();
+    if (error == PortGiver::kStepAside) {
+        note_seen(fd);
+    }
     const int reported = error == EADDRINUSE ? EAGAIN : error == PortGiver::kStepAside ? 0 : error;
     record.finish(reported);
     return reported;
 }
 
+bool has_port(int fd) noexcept {
+    const HeldKind kind = guest.held.get(fd).kind;
+    return kind != HeldKind::nothing && kind != HeldKind::fresh;
+}
+
 // 0: the datagram can be sent. Errno: no port is to be had.
 int prepare(int fd, const void* to, socklen_t to_size) noexcept {
-    if (!guest.held.is_empty(fd)) {
-        return 0;
-    }
     const auto remote = read_address(static_cast<const sockaddr*>(to), to_size);
-    const auto protocol = remote ? protocol_of(fd) : std::nullopt;
-    if (!protocol) {
+    const auto facts = remote ? facts_of(fd) : std::nullopt;
+    if (!facts || facts->protocol != Protocol::udp) {
         return 0;
     }
-    const auto local = local_address_of(fd);
-    if (*protocol != Protocol::udp || !local || local->port() != 0 || !is_at_home(fd)) {
-        if (local && local->port() != 0) remember_as_seen(fd);
+    const auto local = local_address_of(fd, *facts);
+    if (!local || local->port() != 0) {
+        if (local) note_seen(fd);
         return 0;
     }
-    return give_port_for_send(fd, *protocol, *local, remote->port());
+    return give_port_for_send(fd, *facts, *local, remote->port());
 }
 
 // True when the call must not go on; errno says why.
 bool is_refused(int fd, const void* to, socklen_t to_size) noexcept {
-    if (to == nullptr || !guest.covers(fd)) {
+    if (to == nullptr || !guest.covers(fd) || has_port(fd)) {
         return false;
     }
     const KeptErrno kept;

@@ -107,17 +107,17 @@ bool map_run(const char* path) noexcept {
 
 // This process had the port before it called exec(): its owner word still stands in the table.
 void take_back(int fd) noexcept {
-    const auto protocol = protocol_of(fd);
-    const auto local = protocol ? local_address_of(fd) : std::nullopt;
-    if (!local || local->port() == 0 || !is_at_home(fd)) {
+    const auto facts = facts_of(fd);
+    const auto local = facts ? local_address_of(fd) : std::nullopt;
+    if (!local || local->port() == 0) {
         return;
     }
-    TableCore& table = guest.table(*protocol);
-    const Footprint footprint = footprint_of(table, fd, *local);
+    TableCore& table = guest.table(facts->protocol);
+    const Footprint footprint = footprint_of(table, fd, *facts, *local);
     const OwnerWord owner = table.space(footprint.takes[0]).owner(local->port());
     if (kind_of(owner) == OwnerKind::process && without_claim(owner) == own_word() &&
         (owner & kBoundFlag) != 0) {
-        hold_bound(fd, *protocol, footprint, local->port(), owner);
+        hold_bound(fd, facts->protocol, footprint, local->port(), owner);
     }
 }
 
