@@ -2,6 +2,7 @@
 #include "bench/connect/connect_plan.h"
 
 #include "bench/connect/allocators.h"
+#include "bench/guest/guest.h"
 #include "bench/harness/choices.h"
 
 #include <algorithm>
@@ -37,6 +38,9 @@ Result<ConnectPlan> make_connect_plan(const Selection& selection, const Environm
         selection,
         is_short ? std::span<const std::string_view>(kHeadlineAllocators) : connect_allocators(),
         reporter));
+    if (!own_command() && std::erase(plan.allocators, kRunAllocator) > 0) {
+        reporter.note("berth-run is left out: this program is not the berth command", false);
+    }
     plan.occupancies = choose_occupancies(
         selection, is_short ? std::span<const double>(kHeadlineOccupancies) : kOccupancies,
         environment, reporter);

@@ -7,8 +7,8 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::string_view kAllocators[] = {"kernel",       "kernel+bind", "kernel+noport",
-                                            "kernel+range", "berth",       "floor"};
+constexpr std::string_view kAllocators[] = {
+    "kernel", "kernel+bind", "kernel+noport", "kernel+range", "berth", "berth-run", "floor"};
 
 /// By system calls; what comes before the connect() is the subclass's.
 class SystemConnector : public Connector {

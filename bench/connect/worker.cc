@@ -31,6 +31,7 @@ Result<void> Worker::fill_to(unsigned port_count) {
         connector.reset();
     }
     table_.reset();
+    guest_.reset();
     return filler_->fill_to(port_count);
 }
 
@@ -48,41 +49,97 @@ Result<Connector*> Worker::connector(std::size_t allocator_index) {
     return connector.get();
 }
 
-Result<Batch> Worker::measure(std::size_t allocator_index) {
-    Batch batch;
-    Connector* const connector = BERTH_TRY(this->connector(allocator_index));
-    if (connector == nullptr) {
-        return batch;
+Result<Guest*> Worker::guest() {
+    if (!guest_) {
+        const ExhaustionLimits most = limits();
+        std::vector<std::string> words = {"connect", std::to_string(most.time_limit_ns),
+                                          std::to_string(most.most_connections),
+                                          std::to_string(most.descriptor_limit)};
+        for (const Address& address : destinations_.addresses()) {
+            words.push_back(address.to_string());
+        }
+        guest_.emplace(BERTH_TRY(Guest::start(words)));
     }
-    const std::vector<Address>& destinations = destinations_.addresses();
+    return &*guest_;
+}
+
+ExhaustionLimits Worker::limits() const {
+    const Environment& environment = setup_.environment;
+    const bool is_host = environment.isolation == Isolation::host;
+    const std::uint64_t most =
+        std::uint64_t{usable_port_count(environment)} * destinations_.addresses().size();
+    return {.time_limit_ns = static_cast<std::uint64_t>(setup_.seconds * 1e9),
+            .most_connections = is_host ? most : UINT64_MAX,
+            .descriptor_limit = environment.descriptor_limit - kSpareDescriptors};
+}
+
+Result<Batch> Worker::measure(std::size_t allocator_index) {
+    if (setup_.allocators[allocator_index] == kRunAllocator) {
+        Guest* const started = BERTH_TRY(guest());
+        return started->measure();
+    }
+    Connector* const connector = BERTH_TRY(this->connector(allocator_index));
+    return connector != nullptr ? measure_connects(*connector, destinations_.addresses())
+                                : Result<Batch>(Batch{});
+}
+
+Result<Batch> measure_connects(Connector& connector, const std::vector<Address>& destinations) {
+    Batch batch;
     const std::uint64_t batch_start_ns = now_ns();
     while (!kConnectLimits.is_over(batch.size(), now_ns() - batch_start_ns)) {
         const Address& destination = destinations[batch.size() % destinations.size()];
-        Socket socket = BERTH_TRY(open_resetting_socket(setup_.family));
+        Socket socket = BERTH_TRY(open_resetting_socket(destination.family()));
         const std::uint64_t start_ns = now_ns();
-        const bool is_connected = connector->connect(socket, destination);
+        const bool is_connected = connector.connect(socket, destination);
         const std::uint64_t elapsed_ns = now_ns() - start_ns;
         (is_connected ? batch.succeeded_ns : batch.failed_ns).push_back(elapsed_ns);
         if (!is_connected && batch.first_failure.empty()) {
-            batch.first_failure = connector->failure();
+            batch.first_failure = connector.failure();
         }
         socket.close();
-        connector->after_close();
+        connector.after_close();
     }
     return batch;
 }
 
 Result<Exhaustion> Worker::exhaust() {
-    Connector* const connector = BERTH_TRY(this->connector(0));
-    const Environment& environment = setup_.environment;
-    const bool is_host = environment.isolation == Isolation::host;
-    const std::uint64_t most =
-        std::uint64_t{usable_port_count(environment)} * destinations_.addresses().size();
-    const ExhaustionLimits limits = {
-        .time_limit_ns = static_cast<std::uint64_t>(setup_.seconds * 1e9),
-        .most_connections = is_host ? most : UINT64_MAX,
-        .descriptor_limit = environment.descriptor_limit - kSpareDescriptors};
-    return connect_until_exhaustion(*connector, destinations_.addresses(), limits);
+    if (setup_.allocators[0] != kRunAllocator) {
+        Connector* const connector = BERTH_TRY(this->connector(0));
+        return connect_until_exhaustion(*connector, destinations_.addresses(), limits());
+    }
+    Guest* const started = BERTH_TRY(guest());
+    GuestAnswer answer = BERTH_TRY(started->ask(GuestQuestion::exhaust));
+    answer.values.resize(3);
+    return Exhaustion{.total_ns = answer.values[0],
+                      .peak_rss_kib = static_cast<std::int64_t>(answer.values[1]),
+                      .stopped_by = static_cast<StoppedBy>(answer.values[2]),
+                      .calls = std::move(answer.batch)};
+}
+
+int run_connect_guest(const std::vector<std::string>& words) {
+    constexpr std::size_t kLimitCount = 3;
+    std::vector<Address> destinations;
+    for (std::size_t i = kLimitCount; i < words.size(); ++i) {
+        if (const auto address = Address::parse(words[i])) destinations.push_back(*address);
+    }
+    if (destinations.empty()) {
+        return 2;
+    }
+    const ExhaustionLimits limits = {.time_limit_ns = std::stoull(words[0]),
+                                     .most_connections = std::stoull(words[1]),
+                                     .descriptor_limit = std::stoull(words[2])};
+    const ConnectScene scene = {
+        .local = Address::loopback(destinations[0].family()), .range = {}, .free_ports = {}};
+    const auto connector = make_connector("kernel", scene);
+    return answer_questions([&](GuestQuestion question) -> Result<GuestAnswer> {
+        if (question == GuestQuestion::measure) {
+            return GuestAnswer{BERTH_TRY(measure_connects(*connector, destinations)), {}};
+        }
+        Exhaustion run = BERTH_TRY(connect_until_exhaustion(*connector, destinations, limits));
+        return GuestAnswer{std::move(run.calls),
+                           {run.total_ns, static_cast<std::uint64_t>(run.peak_rss_kib),
+                            static_cast<std::uint64_t>(run.stopped_by)}};
+    });
 }
 
 }  // namespace berth::bench

@@ -8,6 +8,7 @@
 #include "bench/connect/connector.h"
 #include "bench/connect/destinations.h"
 #include "bench/connect/exhaustion.h"
+#include "bench/guest/guest.h"
 #include "bench/harness/workload.h"
 
 #include <memory>
@@ -42,12 +43,21 @@ public:
 private:
     Worker(WorkerSetup setup, Destinations destinations);
     Result<Connector*> connector(std::size_t allocator_index);
+    Result<Guest*> guest();
+    ExhaustionLimits limits() const;
 
     WorkerSetup setup_;
     Destinations destinations_;
     std::unique_ptr<ConnectionFiller> filler_;
     std::unique_ptr<PortTable> table_;
     std::vector<std::unique_ptr<Connector>> connectors_;  // index = allocator; null: not made yet
+    std::optional<Guest> guest_;                          // of berth-run; none: not started yet
 };
+
+/// One batch of connects to the destinations in turn, each closed again.
+Result<Batch> measure_connects(Connector& connector, const std::vector<Address>& destinations);
+
+/// The guest of berth-run: `words` are what the worker passes it. Returns the exit status.
+int run_connect_guest(const std::vector<std::string>& words);
 
 }  // namespace berth::bench

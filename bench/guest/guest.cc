@@ -14,8 +14,6 @@
 namespace berth::bench {
 namespace {
 
-constexpr char kMeasure = 'm';
-
 bool write_all(int fd, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t size = ::write(fd, bytes.data(), bytes.size());
@@ -113,26 +111,30 @@ Guest::~Guest() {
     }
 }
 
-Result<Batch> Guest::measure() {
-    Batch batch;
-    const bool is_answered = write_all(questions_.get(), std::as_bytes(std::span(&kMeasure, 1))) &&
-                             read_list(answers_.get(), batch.succeeded_ns) &&
-                             read_list(answers_.get(), batch.failed_ns) &&
-                             read_list(answers_.get(), batch.first_failure);
+Result<GuestAnswer> Guest::ask(GuestQuestion question) {
+    GuestAnswer answer;
+    const bool is_answered = write_all(questions_.get(), std::as_bytes(std::span(&question, 1))) &&
+                             read_list(answers_.get(), answer.batch.succeeded_ns) &&
+                             read_list(answers_.get(), answer.batch.failed_ns) &&
+                             read_list(answers_.get(), answer.batch.first_failure) &&
+                             read_list(answers_.get(), answer.values);
     if (!is_answered) {
         return std::unexpected(Error(Errc::interrupted, "measure", kRunAllocator, 0,
                                      "the program under 'berth run' has ended"));
     }
-    return batch;
+    return answer;
 }
 
-int answer_questions(const std::function<Result<Batch>()>& measure) {
-    char question = 0;
+Result<Batch> Guest::measure() { return std::move(BERTH_TRY(ask(GuestQuestion::measure)).batch); }
+
+int answer_questions(const std::function<Result<GuestAnswer>(GuestQuestion)>& answer) {
+    GuestQuestion question{};
     while (read_all(STDIN_FILENO, std::as_writable_bytes(std::span(&question, 1)))) {
-        const Result<Batch> batch = measure();
-        const bool is_written = batch && write_list(STDOUT_FILENO, batch->succeeded_ns) &&
-                                write_list(STDOUT_FILENO, batch->failed_ns) &&
-                                write_list(STDOUT_FILENO, batch->first_failure);
+        const Result<GuestAnswer> given = answer(question);
+        const bool is_written = given && write_list(STDOUT_FILENO, given->batch.succeeded_ns) &&
+                                write_list(STDOUT_FILENO, given->batch.failed_ns) &&
+                                write_list(STDOUT_FILENO, given->batch.first_failure) &&
+                                write_list(STDOUT_FILENO, given->values);
         if (!is_written) return 1;
     }
     return 0;

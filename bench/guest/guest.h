@@ -33,6 +33,14 @@ std::vector<std::string> guest_command(const std::string& command,
 /// Becomes `words`; returns only when that fails.
 void exec_words(const std::vector<std::string>& words) noexcept;
 
+/// What a guest is asked to do.
+enum class GuestQuestion : char { measure = 'm', exhaust = 'x' };
+
+struct GuestAnswer {
+    Batch batch;
+    std::vector<std::uint64_t> values;  // what else the question is about
+};
+
 class Guest {
 public:
     /// `words` come after `bench-guest`.
@@ -45,7 +53,9 @@ public:
     /// Ends it.
     ~Guest();
 
-    /// Lets it measure one batch. **Errors:** interrupted, when it has ended instead.
+    /// **Errors:** interrupted, when it has ended instead.
+    Result<GuestAnswer> ask(GuestQuestion question);
+    /// Lets it measure one batch. **Errors:** as ask().
     Result<Batch> measure();
 
 private:
@@ -57,9 +67,9 @@ private:
     Descriptor answers_;
 };
 
-/// The guest's side of measure(): answers each question on standard input with what `measure`
-/// says, until there are no more. Returns the exit status.
-int answer_questions(const std::function<Result<Batch>()>& measure);
+/// The guest's side: answers each question on standard input with what `answer` says, until there
+/// are no more. Returns the exit status.
+int answer_questions(const std::function<Result<GuestAnswer>(GuestQuestion)>& answer);
 
 /// `berth bench-guest WORDS`. Returns the exit status.
 int run_guest(const std::vector<std::string>& words);

@@ -2,6 +2,7 @@
 // The programs that `berth bench` starts under `berth run`. Their words are its own affair: nobody
 // else calls them.
 #include "bench/bind/binder.h"
+#include "bench/connect/worker.h"
 #include "bench/guest/guest.h"
 #include "bench/reproducer/crew.h"
 
@@ -19,8 +20,10 @@ int run_bind_guest(const std::vector<std::string>& words) {
         return 2;
     }
     const auto binder = make_binder("kernel", {.local = *local, .range = {}, .free_ports = {}});
-    return answer_questions(
-        [&] { return measure_binds(*binder, protocol_of(words[1]), local->family(), {}); });
+    return answer_questions([&](GuestQuestion) -> Result<GuestAnswer> {
+        return GuestAnswer{
+            BERTH_TRY(measure_binds(*binder, protocol_of(words[1]), local->family(), {})), {}};
+    });
 }
 
 }  // namespace
@@ -28,6 +31,9 @@ int run_bind_guest(const std::vector<std::string>& words) {
 int run_guest(const std::vector<std::string>& words) {
     if (words.size() == 3 && words[0] == "bind") {
         return run_bind_guest(words);
+    }
+    if (words.size() > 1 && words[0] == "connect") {
+        return run_connect_guest({words.begin() + 1, words.end()});
     }
     if (!words.empty() && words[0] == "reproducer") {
         return run_crew_guest({words.begin() + 1, words.end()});

@@ -2,6 +2,7 @@
 #include "src/base/random.h"
 
 #include "src/base/assert.h"
+#include "src/base/cpu_features.h"
 
 #include <sys/random.h>
 
@@ -64,7 +65,7 @@ __attribute__((target("avx2"))) void eight_blocks_avx2(const std::uint32_t* key,
 }
 
 auto choose_implementation() noexcept {
-    return __builtin_cpu_supports("avx2") ? eight_blocks_avx2 : eight_blocks_portable;
+    return has_avx2() ? eight_blocks_avx2 : eight_blocks_portable;
 }
 #else
 auto choose_implementation() noexcept { return eight_blocks_portable; }

@@ -27,15 +27,14 @@ enum class HeldKind : std::uint8_t {
     fresh = 5        ///< A UDP or TCP socket that this process made, without a port so far.
 };
 
-/// What a program has done to a fresh socket, in `Held::flags`: then it must be asked.
-enum SocketFlag : std::uint8_t {
-    kMayReuse = 1,         ///< Set SO_REUSEADDR or SO_REUSEPORT.
-    kMayWaitForPort = 2,   ///< Set IP_BIND_ADDRESS_NO_PORT.
-    kMayHaveRange = 4,     ///< Set IP_LOCAL_PORT_RANGE.
-    kMayBeV6Only = 8,      ///< Set IPV6_V6ONLY.
-    kMayHaveAddress = 16,  ///< Bound without a port.
-    kMayHaveAnything = 31
-};
+/// What a program has done to a fresh socket: then it must be asked.
+using SocketFlags = std::uint8_t;
+constexpr SocketFlags kMayReuse = 1;         // set SO_REUSEADDR or SO_REUSEPORT
+constexpr SocketFlags kMayWaitForPort = 2;   // set IP_BIND_ADDRESS_NO_PORT
+constexpr SocketFlags kMayHaveRange = 4;     // set IP_LOCAL_PORT_RANGE
+constexpr SocketFlags kMayBeV6Only = 8;      // set IPV6_V6ONLY
+constexpr SocketFlags kMayHaveAddress = 16;  // bound without a port
+constexpr SocketFlags kMayHaveAnything = 31;
 
 /// One word, unpacked.
 struct Held {
@@ -50,7 +49,7 @@ struct Held {
     std::uint8_t other_space = kNoSpace;
     std::uint16_t tag = 0;  // of the owner word
     // fresh
-    std::uint8_t flags = 0;
+    SocketFlags flags = 0;
     // connection, fresh
     Family family = Family::ipv4;
     std::uint8_t slot = 0xff;      // of the destination pool; 0xff: none
@@ -92,7 +91,7 @@ struct Held {
             held.other_space = static_cast<std::uint8_t>(word >> 32);
             held.tag = static_cast<std::uint16_t>(word >> 40 & 0x7ff);
         } else if (held.kind == HeldKind::fresh) {
-            held.flags = static_cast<std::uint8_t>(word >> kFlagShift);
+            held.flags = static_cast<SocketFlags>(word >> kFlagShift);
         }
         return held;
     }
@@ -136,7 +135,7 @@ public:
                words_[fd].compare_exchange_strong(word, held.packed(), std::memory_order_acq_rel);
     }
     /// Adds to the flags of a fresh socket; nothing for any other.
-    void add_flags(int fd, SocketFlag flags) noexcept {
+    void add_flags(int fd, SocketFlags flags) noexcept {
         std::uint64_t word = is_empty(fd) ? 0 : words_[fd].load(std::memory_order_relaxed);
         while (Held::unpack(word).kind == HeldKind::fresh &&
                !words_[fd].compare_exchange_weak(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/ports/port_set.h"
 
+#include "src/base/cpu_features.h"
+
 #include <bit>
 
 #if defined(__x86_64__)
@@ -121,10 +123,10 @@ __attribute__((target("popcnt,bmi,bmi2"))) unsigned select_bmi2(const std::uint6
 }
 
 BitSearch choose_search() noexcept {
-    const bool has_popcnt = __builtin_cpu_supports("popcnt") != 0;
-    const bool has_bmi2 = has_popcnt && __builtin_cpu_supports("bmi2") != 0;
-    return {has_popcnt ? count_popcnt : count_portable, has_bmi2 ? select_bmi2 : select_portable,
-            has_bmi2 ? select_in_group_bmi2 : select_in_group_portable};
+    const bool can_count = has_popcnt();
+    const bool can_select = can_count && has_bmi2();
+    return {can_count ? count_popcnt : count_portable, can_select ? select_bmi2 : select_portable,
+            can_select ? select_in_group_bmi2 : select_in_group_portable};
 }
 #else
 BitSearch choose_search() noexcept {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -32,7 +33,7 @@ Held connection(std::uint16_t port) {
 }
 
 TEST(Held, FitsIntoAWordAndBack) {
-    for (const std::uint16_t port : {1, 0x8000, 0xffff}) {
+    for (const std::uint16_t port : std::initializer_list<std::uint16_t>{1, 0x8000, 0xffff}) {
         EXPECT_EQ(Held::unpack(bound(port).packed()), bound(port));
         EXPECT_EQ(Held::unpack(connection(port).packed()), connection(port));
     }
@@ -40,6 +41,11 @@ TEST(Held, FitsIntoAWordAndBack) {
     seen.kind = HeldKind::seen;
     EXPECT_EQ(Held::unpack(seen.packed()), seen);
     EXPECT_NE(seen.packed(), 0U);
+    Held fresh;
+    fresh.kind = HeldKind::fresh;
+    fresh.family = Family::ipv6;
+    fresh.flags = kMayHaveAnything;
+    EXPECT_EQ(Held::unpack(fresh.packed()), fresh);
     EXPECT_EQ(Held{}.packed(), 0U);
 }
 
@@ -74,6 +80,19 @@ TEST_F(HeldDescriptorsTest, ReplaceNeedsWhatIsExpected) {
     EXPECT_FALSE(held_.replace(3, bound(40001), connection(1)));
     EXPECT_TRUE(held_.replace(3, bound(40000), connection(1)));
     EXPECT_EQ(held_.get(3), connection(1));
+}
+
+TEST_F(HeldDescriptorsTest, OnlyAFreshSocketHasFlags) {
+    Held fresh;
+    fresh.kind = HeldKind::fresh;
+    held_.put(3, fresh);
+    held_.add_flags(3, kMayReuse);
+    held_.add_flags(3, kMayHaveRange);
+    EXPECT_EQ(held_.get(3).flags, kMayReuse | kMayHaveRange);
+    held_.put(4, bound(40000));
+    for (const int fd : {4, 5, -1, 64}) held_.add_flags(fd, kMayReuse);
+    EXPECT_EQ(held_.get(4), bound(40000));
+    EXPECT_TRUE(held_.is_empty(5));
 }
 
 TEST_F(HeldDescriptorsTest, OneOfManyThreadsTakes) {

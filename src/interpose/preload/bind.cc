@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/kernel_constants.h"
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 #include "src/interpose/preload/port_giver.h"
 
@@ -94,11 +95,8 @@ int bind_exactly(int fd, const sockaddr* address, socklen_t size, const Address&
 }
 
 }  // namespace
-}  // namespace berth::internal
 
-extern "C" __attribute__((visibility("default"))) int bind(int fd, const sockaddr* address,
-                                                           socklen_t size) noexcept {
-    using namespace berth::internal;
+BERTH_INTERPOSED int bind(int fd, const sockaddr* address, socklen_t size) noexcept {
     if (!guest.covers(fd)) {
         return next_calls.bind(fd, address, size);
     }
@@ -110,3 +108,5 @@ extern "C" __attribute__((visibility("default"))) int bind(int fd, const sockadd
     return kept.answer(local->port() == 0 ? bind_any(fd, address, size, *local)
                                           : bind_exactly(fd, address, size, *local));
 }
+
+}  // namespace berth::internal

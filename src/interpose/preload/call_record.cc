@@ -49,11 +49,11 @@ void CallRecord::finish(int error) noexcept {
         return;
     }
     const std::uint64_t cost_ns = read_clock(CLOCK_MONOTONIC) - start_ns_;
-    if (guest.options().is_counting != 0) count(error, cost_ns);
+    if (guest.options().is_counting != 0) count(cost_ns);
     if (guest.options().is_logging != 0) log(error, cost_ns);
 }
 
-void CallRecord::count(int error, std::uint64_t cost_ns) noexcept {
+void CallRecord::count(std::uint64_t cost_ns) noexcept {
     CallStatistics& statistics = guest.page->statistics;
     const auto index = static_cast<unsigned>(call_);
     add_one(statistics.calls[index]);
@@ -61,7 +61,7 @@ void CallRecord::count(int error, std::uint64_t cost_ns) noexcept {
     add_one(statistics.noted, source_ == PortSource::program);
     add_one(statistics.by_kernel, source_ == PortSource::kernel);
     add_one(statistics.waited, has_waited_);
-    add_one(statistics.failed, error != 0 && port_ == 0);
+    add_one(statistics.failed, is_exhausted_);
     add_one(statistics.retried, refusals_ != 0);
     statistics.refused.fetch_add(refusals_, std::memory_order_relaxed);
     statistics.costs[index].add(cost_ns);

@@ -20,19 +20,21 @@ public:
     }
     void note_refusal() noexcept { ++refusals_; }
     void note_wait() noexcept { has_waited_ = true; }
+    void note_exhaustion() noexcept { is_exhausted_ = true; }
     unsigned refusals() const noexcept { return refusals_; }
 
     /// `error`: errno of the call, or 0. To be called once, when the call is over.
     void finish(int error) noexcept;
 
 private:
-    void count(int error, std::uint64_t cost_ns) noexcept;
+    void count(std::uint64_t cost_ns) noexcept;
     void log(int error, std::uint64_t cost_ns) noexcept;
 
     Call call_;
     Protocol protocol_ = Protocol::udp;
     PortSource source_ = PortSource::none;
     bool has_waited_ = false;
+    bool is_exhausted_ = false;
     std::uint16_t port_ = 0;
     unsigned refusals_ = 0;
     std::uint64_t start_ns_ = 0;

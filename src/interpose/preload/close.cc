@@ -3,6 +3,7 @@
 // that nobody draws it before; what it held is taken out of HeldDescriptors before that, because
 // the number may be somebody else's at once.
 #include "src/interpose/preload/holding.h"
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 
 #include <fcntl.h>
@@ -73,14 +74,10 @@ int replace(int from, int to, Duplicate duplicate) {
 }
 
 }  // namespace
-}  // namespace berth::internal
 
-#define BERTH_INTERPOSED extern "C" __attribute__((visibility("default")))
-
-BERTH_INTERPOSED int close(int fd) { return berth::internal::close_one(fd); }
+BERTH_INTERPOSED int close(int fd) { return close_one(fd); }
 
 BERTH_INTERPOSED int close_range(unsigned first, unsigned last, int flags) noexcept {
-    using namespace berth::internal;
     // With CLOSE_RANGE_UNSHARE the others who share the descriptors keep theirs.
     if (flags == 0 && first <= last && guest.is_ready.load(std::memory_order_acquire)) {
         close_held(first, last);
@@ -89,7 +86,6 @@ BERTH_INTERPOSED int close_range(unsigned first, unsigned last, int flags) noexc
 }
 
 BERTH_INTERPOSED void closefrom(int first) noexcept {
-    using namespace berth::internal;
     if (guest.is_ready.load(std::memory_order_acquire)) {
         close_held(first < 0 ? 0U : static_cast<unsigned>(first), ~0U);
     }
@@ -97,11 +93,11 @@ BERTH_INTERPOSED void closefrom(int first) noexcept {
 }
 
 BERTH_INTERPOSED int dup2(int from, int to) noexcept {
-    using namespace berth::internal;
     return replace(from, to, [=] { return next_calls.dup2(from, to); });
 }
 
 BERTH_INTERPOSED int dup3(int from, int to, int flags) noexcept {
-    using namespace berth::internal;
     return replace(from, to, [=] { return next_calls.dup3(from, to, flags); });
 }
+
+}  // namespace berth::internal

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/interpose/preload/connection_maker.h"
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 
 #include <cerrno>
@@ -98,14 +99,13 @@ int connect_from_program(int fd, const sockaddr* address, socklen_t size) {
 }
 
 }  // namespace
-}  // namespace berth::internal
 
-extern "C" __attribute__((visibility("default"))) int connect(int fd, const sockaddr* address,
-                                                              socklen_t size) {
-    using namespace berth::internal;
+BERTH_INTERPOSED int connect(int fd, const sockaddr* address, socklen_t size) {
     if (!guest.covers(fd)) {
         return next_calls.connect(fd, address, size);
     }
     const KeptErrno kept;
     return kept.answer(connect_from_program(fd, address, size));
 }
+
+}  // namespace berth::internal

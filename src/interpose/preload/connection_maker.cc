@@ -46,7 +46,11 @@ int ConnectionMaker::connect() noexcept {
     while (error == kExhausted && waiting.wait(record_)) {
         error = connect_now();
     }
-    return error == kExhausted ? EADDRNOTAVAIL : error;
+    if (error == kExhausted) {
+        record_.note_exhaustion();
+        return EADDRNOTAVAIL;
+    }
+    return error;
 }
 
 int ConnectionMaker::connect_now() noexcept {
@@ -118,8 +122,10 @@ int ConnectionMaker::connect_from(std::uint16_t port) noexcept {
 }
 
 int ConnectionMaker::settle(const Held& held, int error) noexcept {
-    if (is_on_its_way(error)) {
+    if (error != EADDRNOTAVAIL) {
         record_.note_port(held.port, PortSource::table);
+    }
+    if (is_on_its_way(error)) {
         adjust(held);
         return error;
     }

@@ -44,7 +44,7 @@ struct Guest {
     }
 };
 
-extern constinit Guest guest;
+extern Guest guest;
 
 /// False in a child of vfork(), which shares its parent's memory but not its descriptors.
 /// **Cost:** one system call.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 #include "src/interpose/preload/port_giver.h"
 
@@ -28,13 +29,13 @@ int prepare(int fd) noexcept {
 }
 
 }  // namespace
-}  // namespace berth::internal
 
-extern "C" __attribute__((visibility("default"))) int listen(int fd, int backlog) noexcept {
-    using namespace berth::internal;
+BERTH_INTERPOSED int listen(int fd, int backlog) noexcept {
     if (guest.covers(fd)) {
         const KeptErrno kept;
         if (kept.answer(prepare(fd)) != 0) return -1;
     }
     return next_calls.listen(fd, backlog);
 }
+
+}  // namespace berth::internal

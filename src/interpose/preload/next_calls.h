@@ -27,7 +27,7 @@ struct NextCalls {
     int (*dup3)(int from, int to, int flags);
 };
 
-extern constinit NextCalls next_calls;
+extern NextCalls next_calls;
 
 /// Looks all of them up. One that is not found stays a plain system call.
 void find_next_calls() noexcept;

@@ -122,7 +122,11 @@ int PortGiver::give() noexcept {
     while (error == kExhausted && waiting.wait(record_)) {
         error = give_now();
     }
-    return error == kExhausted ? EADDRINUSE : error;
+    if (error == kExhausted) {
+        record_.note_exhaustion();
+        return EADDRINUSE;
+    }
+    return error;
 }
 
 int PortGiver::give_now() noexcept {

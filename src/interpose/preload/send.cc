@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A UDP socket that sends without having been bound gets its port here, before the kernel would
 // search for one. Whether it has one is asked once for each descriptor.
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 #include "src/interpose/preload/port_giver.h"
 
@@ -53,18 +54,13 @@ bool is_refused(int fd, const void* to, socklen_t to_size) noexcept {
 }
 
 }  // namespace
-}  // namespace berth::internal
-
-#define BERTH_INTERPOSED extern "C" __attribute__((visibility("default")))
 
 BERTH_INTERPOSED ssize_t sendto(int fd, const void* data, size_t size, int flags,
                                 const sockaddr* to, socklen_t to_size) {
-    using namespace berth::internal;
     return is_refused(fd, to, to_size) ? -1 : next_calls.sendto(fd, data, size, flags, to, to_size);
 }
 
 BERTH_INTERPOSED ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-    using namespace berth::internal;
     const bool has_address = message != nullptr && message->msg_name != nullptr;
     return has_address && is_refused(fd, message->msg_name, message->msg_namelen)
                ? -1
@@ -72,9 +68,10 @@ BERTH_INTERPOSED ssize_t sendmsg(int fd, const msghdr* message, int flags) {
 }
 
 BERTH_INTERPOSED int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
-    using namespace berth::internal;
     const msghdr* first = messages != nullptr && count > 0 ? &messages->msg_hdr : nullptr;
     return first != nullptr && is_refused(fd, first->msg_name, first->msg_namelen)
                ? -1
                : next_calls.sendmmsg(fd, messages, count, flags);
 }
+
+}  // namespace berth::internal

@@ -3,6 +3,7 @@
 // ask the kernel, which would cost as much again as the bind() itself.
 #include "src/base/kernel_constants.h"
 #include "src/interpose/preload/holding.h"
+#include "src/interpose/preload/interposed.h"
 #include "src/interpose/preload/next_calls.h"
 
 #include <cerrno>
@@ -40,7 +41,7 @@ void remember(int fd, const Held& held) noexcept {
 }
 
 // What the option makes necessary to ask; nothing for most of them.
-SocketFlag flag_of(int level, int name) noexcept {
+SocketFlags flag_of(int level, int name) noexcept {
     if (level == SOL_SOCKET && (name == SO_REUSEADDR || name == SO_REUSEPORT)) {
         return kMayReuse;
     }
@@ -50,16 +51,12 @@ SocketFlag flag_of(int level, int name) noexcept {
     if (level == IPPROTO_IP && name == IP_LOCAL_PORT_RANGE) {
         return kMayHaveRange;
     }
-    return level == IPPROTO_IPV6 && name == IPV6_V6ONLY ? kMayBeV6Only : SocketFlag{};
+    return level == IPPROTO_IPV6 && name == IPV6_V6ONLY ? kMayBeV6Only : SocketFlags{0};
 }
 
 }  // namespace
-}  // namespace berth::internal
-
-#define BERTH_INTERPOSED extern "C" __attribute__((visibility("default")))
 
 BERTH_INTERPOSED int socket(int domain, int type, int protocol) noexcept {
-    using namespace berth::internal;
     const int fd = next_calls.socket(domain, type, protocol);
     if (fd >= 0 && guest.covers(fd)) {
         remember(fd, fresh_socket(domain, type, protocol));
@@ -69,9 +66,10 @@ BERTH_INTERPOSED int socket(int domain, int type, int protocol) noexcept {
 
 BERTH_INTERPOSED int setsockopt(int fd, int level, int name, const void* value,
                                 socklen_t size) noexcept {
-    using namespace berth::internal;
-    if (const SocketFlag flag = flag_of(level, name); flag != 0 && guest.covers(fd)) {
+    if (const SocketFlags flag = flag_of(level, name); flag != 0 && guest.covers(fd)) {
         guest.held.add_flags(fd, flag);
     }
     return next_calls.setsockopt(fd, level, name, value, size);
 }
+
+}  // namespace berth::internal

@@ -20,17 +20,6 @@ constinit thread_local std::uint64_t seen_at_home_ms = 0;
 enum class Default : std::uint8_t { unknown, off, on };
 constinit std::atomic<Default> v6_only_default{Default::unknown};
 
-std::optional<Protocol> protocol_of(int fd) noexcept {
-    switch (read_option(fd, SOL_SOCKET, SO_PROTOCOL)) {
-        case IPPROTO_UDP:
-            return Protocol::udp;
-        case IPPROTO_TCP:
-            return Protocol::tcp;
-        default:
-            return std::nullopt;
-    }
-}
-
 std::optional<SocketFacts> ask_for_facts(int fd) noexcept {
     const auto protocol = protocol_of(fd);
     if (!protocol || read_option(fd, SOL_SOCKET, SO_TYPE) == SOCK_RAW) {
@@ -41,6 +30,17 @@ std::optional<SocketFacts> ask_for_facts(int fd) noexcept {
 }
 
 }  // namespace
+
+std::optional<Protocol> protocol_of(int fd) noexcept {
+    switch (read_option(fd, SOL_SOCKET, SO_PROTOCOL)) {
+        case IPPROTO_UDP:
+            return Protocol::udp;
+        case IPPROTO_TCP:
+            return Protocol::tcp;
+        default:
+            return std::nullopt;
+    }
+}
 
 std::optional<SocketFacts> facts_of(int fd) noexcept {
     const Held held = guest.held.get(fd);

@@ -18,9 +18,12 @@ namespace berth::internal {
 struct SocketFacts {
     Protocol protocol = Protocol::udp;
     Family family = Family::ipv4;
-    std::uint8_t flags = kMayHaveAnything;  // SocketFlag: what must be asked for
-    bool has(SocketFlag flag) const noexcept { return (flags & flag) != 0; }
+    SocketFlags flags = kMayHaveAnything;  // what must be asked for
+    bool has(SocketFlags flag) const noexcept { return (flags & flag) != 0; }
 };
+
+/// TCP or UDP over IP, raw sockets included; none for anything else.
+std::optional<Protocol> protocol_of(int fd) noexcept;
 
 /// Of a TCP or UDP socket of the run's network namespace; none for anything else, MPTCP, SCTP and
 /// raw sockets included.
