@@ -29,9 +29,9 @@ Deadline Dice::deadline(std::chrono::nanoseconds longest) noexcept {
     return chance(0.5) ? within(duration(longest)) : kNoDeadline;
 }
 
-void Findings::add(std::string text) {
+void Findings::add(std::string_view text) {
     if (texts_.size() < kMost) {
-        texts_.push_back(std::move(text));
+        texts_.emplace_back(text);
     }
 }
 

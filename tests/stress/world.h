@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace berth::test::stress {
@@ -49,7 +50,7 @@ private:
 
 class Findings {
 public:
-    void add(std::string text);
+    void add(std::string_view text);
     bool empty() const noexcept { return texts_.empty(); }
     std::string text() const;
 
