@@ -74,9 +74,9 @@ void TableKeeper::keep(bool is_asked_for) {
         return;
     }
     // One that fails is tried again; the programs go on with what the tables know.
-    static_cast<void>(files_.table(Protocol::udp).reconcile());
+    refresh_destinations();  // first: who waits for it makes the kernel search meanwhile
     static_cast<void>(files_.table(Protocol::tcp).reconcile());
-    refresh_destinations();
+    static_cast<void>(files_.table(Protocol::udp).reconcile());
     const std::uint64_t end = internal::coarse_now_ms();
     const std::uint64_t pause = (end - start) * kShare;
     not_before_ms_ = end + std::max(kShortestPauseMs, pause);

@@ -78,7 +78,7 @@ struct CallStatistics {
     std::atomic<std::uint64_t> by_kernel;   // ports that the kernel chose in the end
     std::atomic<std::uint64_t> waited;      // calls that waited for a port
     std::atomic<std::uint64_t> failed;      // calls that got none
-    std::atomic<std::uint32_t> most_taken;  // ports at once, the fullest space of both protocols
+    std::atomic<std::uint32_t> most_taken;  // ports at once, of the fullest space
     std::array<CostHistogram, kCallCount> costs;
 };
 

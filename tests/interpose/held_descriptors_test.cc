@@ -32,7 +32,7 @@ Held connection(std::uint16_t port) {
     return held;
 }
 
-TEST(Held, FitsIntoAWordAndBack) {
+TEST(HeldWord, FitsIntoAWordAndBack) {
     for (const std::uint16_t port : std::initializer_list<std::uint16_t>{1, 0x8000, 0xffff}) {
         EXPECT_EQ(Held::unpack(bound(port).packed()), bound(port));
         EXPECT_EQ(Held::unpack(connection(port).packed()), connection(port));

@@ -25,13 +25,17 @@ void add_one(std::atomic<std::uint64_t>& counter, bool is_so = true) noexcept {
     if (is_so) counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The fullest of the wildcard spaces; a port that rests counts as taken.
+// The fullest of the spaces of wildcard sockets and connections; a port that rests counts as taken.
 void note_occupancy(Protocol protocol) noexcept {
     TableCore& table = guest.table(protocol);
-    const std::uint32_t free = std::min(table.space(kWildcardSpace).free.free_count_hint(),
-                                        table.space(kWildcardSpace + 1).free.free_count_hint());
+    std::uint32_t free = table.range().size();
+    for (const unsigned first : {kWildcardSpace, kConnectedSpace}) {
+        for (const unsigned index : {first, first + 1}) {
+            free = std::min(free, table.space(index).free.free_count_hint());
+        }
+    }
     const std::uint32_t size = table.range().size();
-    const std::uint32_t taken = size - std::min(free, size);
+    const std::uint32_t taken = size - free;
     auto& most = guest.page->statistics.most_taken;
     std::uint32_t seen = most.load(std::memory_order_relaxed);
     while (taken > seen && !most.compare_exchange_weak(seen, taken, std::memory_order_relaxed)) {

@@ -44,7 +44,7 @@ struct Guest {
     }
 };
 
-extern Guest guest;
+extern Guest guest;  // NOLINT(bugprone-dynamic-static-initializers): constinit, see guest.cc
 
 /// False in a child of vfork(), which shares its parent's memory but not its descriptors.
 /// **Cost:** one system call.

@@ -27,6 +27,7 @@ struct NextCalls {
     int (*dup3)(int from, int to, int flags);
 };
 
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constinit where it is defined
 extern NextCalls next_calls;
 
 /// Looks all of them up. One that is not found stays a plain system call.

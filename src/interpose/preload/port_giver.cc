@@ -63,7 +63,7 @@ bool is_over_quota() noexcept {
 }
 
 void ask_for_reconcile(TableCore& table) noexcept {
-    if (pass_once(table.header().next_reconcile_ms, kReconcileIntervalMs)) {
+    if (pass_once(table.header().next_reconcile_ms, kRecheckIntervalMs)) {
         guest.page->wake.fetch_add(1, std::memory_order_release);
         ::syscall(SYS_futex, &guest.page->wake, FUTEX_WAKE, 1, nullptr, nullptr, 0);
     }
