@@ -68,7 +68,7 @@ Result<RunPage*> map_new_page(const std::string& path) {
     if (const int reason = ::posix_fallocate(file.get(), 0, sizeof(RunPage)); reason != 0) {
         ::unlink(path.c_str());
         return std::unexpected(
-            Error::from_errno(reason, kMake, path, "it needs 5 MB of room there"));
+            Error::from_errno(reason, kMake, path, "it needs 6 MB of room there"));
     }
     void* memory =
         ::mmap(nullptr, sizeof(RunPage), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

@@ -12,8 +12,7 @@ namespace {
 
 using internal::DestinationKey;
 using internal::DestinationPool;
-using internal::kWordCount;
-using PortWords = std::array<std::uint64_t, kWordCount>;
+using KernelPorts = DestinationPool::KernelPorts;
 
 // The ports of the kernel's connections, by destination: toward it from one address, and from any.
 class ConnectionPicture {
@@ -23,33 +22,33 @@ public:
             if (socket.remote.port() == 0) continue;
             const Address remote = socket.remote.unmapped();
             const Address local = socket.local.unmapped().with_port(0);
-            add({DestinationKey::of(remote, local), socket.local.port()});
-            add({DestinationKey::of(remote, Address::any(local.family())), socket.local.port()});
+            const Address any = Address::any(local.family());
+            add(DestinationKey::of(remote, local), socket);
+            add(DestinationKey::of(remote, any), socket);
         }
     }
 
-    const PortWords& ports(const DestinationKey& key) const {
-        static constexpr PortWords kNone{};
+    const KernelPorts& ports(const DestinationKey& key) const {
+        static constexpr KernelPorts kNone{};
         const auto found = ports_.find(parts_of(key));
         return found == ports_.end() ? kNone : found->second;
     }
 
 private:
     using Parts = std::array<std::uint64_t, 5>;
-    struct Connection {
-        DestinationKey key;
-        std::uint16_t port;
-    };
 
     static Parts parts_of(const DestinationKey& key) {
         return {key.addresses[0], key.addresses[1], key.addresses[2], key.addresses[3], key.rest};
     }
-    void add(const Connection& connection) {
-        ports_[parts_of(connection.key)][connection.port / 64U] |=
-            internal::bit_of(connection.port);
+    void add(const DestinationKey& key, const internal::KernelSocket& socket) {
+        constexpr std::uint8_t kTimeWait = 6;  // TCP_TIME_WAIT of netinet/tcp.h
+        KernelPorts& ports = ports_[parts_of(key)];
+        const std::uint16_t port = socket.local.port();
+        auto& words = socket.tcp_state == kTimeWait ? ports.waiting : ports.connected;
+        words[port / 64U] |= internal::bit_of(port);
     }
 
-    std::map<Parts, PortWords> ports_;
+    std::map<Parts, KernelPorts> ports_;
 };
 
 }  // namespace

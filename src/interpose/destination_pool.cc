@@ -53,11 +53,28 @@ void DestinationSlot::note_closed(std::uint16_t port) noexcept {
     closed[port / 64].fetch_or(bit_of(port), std::memory_order_acq_rel);
 }
 
-unsigned DestinationSlot::reuse_closed() noexcept {
+bool DestinationSlot::note_refused(std::uint16_t port) noexcept {
+    const std::uint64_t bit = bit_of(port);
+    if ((recycled[port / 64].fetch_and(~bit, std::memory_order_acq_rel) & bit) == 0) {
+        return false;
+    }
+    note_closed(port);
+    return true;
+}
+
+unsigned DestinationSlot::reuse_closed(std::uint64_t now_ms) noexcept {
+    constexpr std::uint64_t kTurnMs = 500;
+    std::uint64_t next = next_turn_ms.load(std::memory_order_relaxed);
+    if (now_ms < next || !next_turn_ms.compare_exchange_strong(next, now_ms + kTurnMs)) {
+        return 0;
+    }
     unsigned count = 0;
     for (unsigned i = 0; i < kWordCount; ++i) {
-        if (closed[i].load(std::memory_order_relaxed) != 0) {
-            count += unused.release_word(i, closed[i].exchange(0, std::memory_order_acq_rel));
+        const std::uint64_t rested = closed_before[i].exchange(
+            closed[i].exchange(0, std::memory_order_acq_rel), std::memory_order_acq_rel);
+        if (rested != 0) {
+            recycled[i].fetch_or(rested, std::memory_order_acq_rel);
+            count += unused.release_word(i, rested);
         }
     }
     return count;
@@ -107,11 +124,14 @@ bool DestinationPool::make(DestinationSlot& slot, std::uint32_t seen, const Dest
     for (unsigned i = 0; i < kWordCount; ++i) {
         const std::uint64_t wanted = ports_of_range(range, i);
         slot.closed[i].store(0, std::memory_order_relaxed);
+        slot.closed_before[i].store(0, std::memory_order_relaxed);
+        slot.recycled[i].store(0, std::memory_order_relaxed);
         slot.fresh[i].store(0, std::memory_order_relaxed);
         slot.unused.claim_word(i, ~wanted);
         slot.unused.release_word(i, wanted);
     }
     slot.next_recheck_ms.store(0, std::memory_order_relaxed);
+    slot.next_turn_ms.store(0, std::memory_order_relaxed);
     slot.state.store(make_state(generation, Stage::ready), std::memory_order_release);
     return true;
 }
@@ -142,20 +162,26 @@ bool DestinationPool::begin_refresh(unsigned index, PortRange range, Snapshot& s
     return true;
 }
 
-void DestinationPool::end_refresh(const Snapshot& snapshot,
-                                  const std::array<std::uint64_t, kWordCount>& in_kernel) noexcept {
+void DestinationPool::end_refresh(const Snapshot& snapshot, const KernelPorts& in_kernel) noexcept {
     DestinationSlot* slot = get(snapshot.handle);
     if (slot == nullptr) {
         return;
     }
     std::uint64_t still_used = 0;
     for (unsigned i = 0; i < kWordCount; ++i) {
+        const std::uint64_t connected = in_kernel.connected[i];
+        const std::uint64_t waiting = in_kernel.waiting[i] & ~connected;
         const std::uint64_t fresh = slot->fresh[i].load(std::memory_order_acquire);
-        const std::uint64_t gone = snapshot.used[i] & ~in_kernel[i] & ~fresh;
+        const std::uint64_t gone = snapshot.used[i] & ~connected & ~waiting & ~fresh;
         slot->closed[i].fetch_and(~gone, std::memory_order_acq_rel);
+        slot->closed_before[i].fetch_and(~gone, std::memory_order_acq_rel);
+        slot->recycled[i].fetch_and(~gone, std::memory_order_acq_rel);
         slot->unused.release_word(i, gone);
-        slot->unused.claim_word(i, in_kernel[i] & slot->unused.word(i));
-        still_used |= (snapshot.used[i] & ~gone) | in_kernel[i] | fresh;
+        slot->unused.claim_word(i, connected & slot->unused.word(i));
+        slot->closed[i].fetch_or(snapshot.used[i] & waiting & ~fresh &
+                                     ~slot->closed_before[i].load(std::memory_order_relaxed),
+                                 std::memory_order_acq_rel);
+        still_used |= (snapshot.used[i] & ~gone) | connected | fresh;
     }
     if (still_used == 0) {
         std::uint32_t state = slot->state.load(std::memory_order_relaxed);

@@ -12,8 +12,10 @@
 //
 //   unused   may be drawn
 //   fresh    was drawn since the last refresh() began: the kernel's list may be older than it
-//   closed   its connection was closed here: most likely in TIME_WAIT, so drawn only when nothing
-//            else is left
+//   closed   its connection was closed: most likely in TIME_WAIT, so drawn only when nothing else
+//   is
+//            left, and not for half a second; the kernel reuses one after a second where it may
+//            (net.ipv4.tcp_tw_reuse, by default on loopback), and one that it refuses waits again
 //
 // A slot's state holds a generation, so that whoever remembers a slot notices that it has been
 // given to another destination. One that is noticed too late is another wrong hint.
@@ -43,10 +45,13 @@ struct DestinationKey {
 struct DestinationSlot {
     PortSet unused;
     PortBits fresh;
-    PortBits closed;
+    PortBits closed;         // since the last turn
+    PortBits closed_before;  // before it
+    PortBits recycled;       // drawn again after having been closed, unless refused since
     std::array<std::atomic<std::uint64_t>, 5> key;
     std::atomic<std::uint32_t> state;  // generation << 2 | Stage
     std::atomic<std::uint64_t> next_recheck_ms;
+    std::atomic<std::uint64_t> next_turn_ms;
 
     /// Takes a port that nobody is known to use. True for exactly one caller.
     bool claim(std::uint16_t port) noexcept;
@@ -54,8 +59,12 @@ struct DestinationSlot {
     void unclaim(std::uint16_t port) noexcept { unused.release(port); }
     /// The connection from `port` was closed.
     void note_closed(std::uint16_t port) noexcept;
-    /// Lets the ports of closed connections be drawn again. Returns how many there were.
-    unsigned reuse_closed() noexcept;
+    /// The kernel has refused `port`. True when that tells no more than that it still waits for its
+    /// closed connection.
+    bool note_refused(std::uint16_t port) noexcept;
+    /// Lets the ports of connections be drawn again that were closed half a second ago. Returns how
+    /// many there were.
+    unsigned reuse_closed(std::uint64_t now_ms) noexcept;
 };
 
 /// A slot as somebody remembers it.
@@ -88,10 +97,13 @@ public:
         std::array<std::uint64_t, kWordCount> used;
     };
     bool begin_refresh(unsigned index, PortRange range, Snapshot& snapshot) noexcept;
-    /// Ends it: `in_kernel` are the ports that the kernel shows toward this destination, listed
-    /// after begin_refresh(). A slot that has no used port left is given up.
-    void end_refresh(const Snapshot& snapshot,
-                     const std::array<std::uint64_t, kWordCount>& in_kernel) noexcept;
+    /// What the kernel shows toward this destination, listed after begin_refresh().
+    struct KernelPorts {
+        std::array<std::uint64_t, kWordCount> connected{};
+        std::array<std::uint64_t, kWordCount> waiting{};  // TIME_WAIT
+    };
+    /// Ends it. A slot that has no used port left is given up.
+    void end_refresh(const Snapshot& snapshot, const KernelPorts& in_kernel) noexcept;
 
 private:
     enum class Stage : std::uint32_t { empty = 0, being_made = 1, ready = 2 };

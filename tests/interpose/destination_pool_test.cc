@@ -12,16 +12,16 @@ namespace berth::internal {
 namespace {
 
 constexpr PortRange kRange = {40000, 40099};
-using PortWords = std::array<std::uint64_t, kWordCount>;
+using KernelPorts = DestinationPool::KernelPorts;
 
 DestinationKey key_of(std::uint16_t port) {
     return DestinationKey::of(Address::loopback(Family::ipv4, port), Address::any(Family::ipv4));
 }
 
-PortWords words_of(std::initializer_list<std::uint16_t> ports) {
-    PortWords words{};
-    for (const std::uint16_t port : ports) words[port / 64] |= bit_of(port);
-    return words;
+KernelPorts connected(std::initializer_list<std::uint16_t> ports) {
+    KernelPorts in_kernel;
+    for (const std::uint16_t port : ports) in_kernel.connected[port / 64] |= bit_of(port);
+    return in_kernel;
 }
 
 class DestinationPoolTest : public testing::Test {
@@ -29,7 +29,7 @@ protected:
     DestinationSlot& slot(DestinationHandle handle) { return *pool_->get(handle); }
 
     // As the supervisor does, with what the kernel would list in between.
-    void refresh(const PortWords& in_kernel) {
+    void refresh(const KernelPorts& in_kernel) {
         for (unsigned i = 0; i < DestinationPool::kSlotCount; ++i) {
             if (pool_->begin_refresh(i, kRange, *snapshot_)) {
                 pool_->end_refresh(*snapshot_, in_kernel);
@@ -72,21 +72,47 @@ TEST_F(DestinationPoolTest, MoreDestinationsThanSlotsGetNone) {
     EXPECT_TRUE(pool_->find_or_make(key_of(1), kRange));
 }
 
-TEST_F(DestinationPoolTest, AClosedPortIsDrawnWhenNothingElseIsLeft) {
+TEST_F(DestinationPoolTest, AClosedPortIsDrawnAgainAfterATurn) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40005));
     slot(handle).note_closed(40005);
     EXPECT_FALSE(slot(handle).claim(40005));
-    EXPECT_EQ(slot(handle).reuse_closed(), 1U);
-    EXPECT_EQ(slot(handle).reuse_closed(), 0U);
+    EXPECT_EQ(slot(handle).reuse_closed(5'000), 0U);
+    EXPECT_EQ(slot(handle).reuse_closed(5'499), 0U);
+    EXPECT_EQ(slot(handle).reuse_closed(5'500), 1U);
+    EXPECT_EQ(slot(handle).reuse_closed(7'000), 0U);
     EXPECT_TRUE(slot(handle).claim(40005));
+}
+
+TEST_F(DestinationPoolTest, ARefusedPortThatWasClosedOnlyWaits) {
+    const auto handle = pool_->find_or_make(key_of(53), kRange);
+    ASSERT_TRUE(slot(handle).claim(40005));
+    EXPECT_FALSE(slot(handle).note_refused(40005)) << "a stranger has it";
+    slot(handle).note_closed(40005);
+    slot(handle).reuse_closed(5'000);
+    ASSERT_EQ(slot(handle).reuse_closed(6'000), 1U);
+    ASSERT_TRUE(slot(handle).claim(40005));
+    EXPECT_TRUE(slot(handle).note_refused(40005));
+    slot(handle).reuse_closed(7'000);
+    EXPECT_EQ(slot(handle).reuse_closed(8'000), 1U) << "it is tried again";
+}
+
+TEST_F(DestinationPoolTest, APortInTimeWaitCountsAsClosed) {
+    const auto handle = pool_->find_or_make(key_of(53), kRange);
+    ASSERT_TRUE(slot(handle).claim(40005));
+    KernelPorts in_kernel;
+    in_kernel.waiting[40005 / 64] |= bit_of(40005);
+    refresh(in_kernel);
+    EXPECT_FALSE(slot(handle).unused.is_free(40005));
+    slot(handle).reuse_closed(5'000);
+    EXPECT_EQ(slot(handle).reuse_closed(6'000), 1U);
 }
 
 TEST_F(DestinationPoolTest, ARefreshFreesWhatTheKernelDoesNotShow) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40001));
     ASSERT_TRUE(slot(handle).claim(40002));
-    refresh(words_of({40001, 40003}));
+    refresh(connected({40001, 40003}));
     EXPECT_FALSE(slot(handle).unused.is_free(40001));
     EXPECT_TRUE(slot(handle).unused.is_free(40002));
     EXPECT_FALSE(slot(handle).unused.is_free(40003)) << "a stranger has it";
@@ -99,7 +125,7 @@ TEST_F(DestinationPoolTest, APortClaimedDuringARefreshIsLeftAlone) {
     ASSERT_TRUE(slot(handle).claim(40002));
     slot(handle).unclaim(40001);
     ASSERT_TRUE(slot(handle).claim(40001)) << "used in the snapshot, and again since";
-    pool_->end_refresh(*snapshot_, PortWords{});
+    pool_->end_refresh(*snapshot_, KernelPorts{});
     EXPECT_FALSE(slot(handle).unused.is_free(40001));
     EXPECT_FALSE(slot(handle).unused.is_free(40002));
 }
@@ -107,9 +133,9 @@ TEST_F(DestinationPoolTest, APortClaimedDuringARefreshIsLeftAlone) {
 TEST_F(DestinationPoolTest, ASlotWithoutUsedPortsIsGivenToAnother) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40001));
-    refresh(words_of({40001}));
+    refresh(connected({40001}));
     ASSERT_NE(pool_->get(handle), nullptr);
-    refresh(PortWords{});
+    refresh(KernelPorts{});
     EXPECT_EQ(pool_->get(handle), nullptr);
     const auto again = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(again);
@@ -142,7 +168,7 @@ TEST_F(DestinationPoolTest, ThreadsNeverClaimAPortTwice) {
 TEST_F(DestinationPoolTest, ThreadsMakeSlotsWhileAnotherRefreshesThem) {
     std::atomic<bool> is_over{false};
     std::thread refresher([&] {
-        while (!is_over) refresh(PortWords{});
+        while (!is_over) refresh(KernelPorts{});
     });
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 3; ++t) {
@@ -158,8 +184,8 @@ TEST_F(DestinationPoolTest, ThreadsMakeSlotsWhileAnotherRefreshesThem) {
     for (std::thread& thread : threads) thread.join();
     is_over = true;
     refresher.join();
-    refresh(PortWords{});
-    refresh(PortWords{});
+    refresh(KernelPorts{});
+    refresh(KernelPorts{});
     for (unsigned i = 0; i < DestinationPool::kSlotCount; ++i) {
         EXPECT_FALSE(pool_->begin_refresh(i, kRange, *snapshot_)) << i;
     }

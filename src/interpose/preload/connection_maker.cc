@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/interpose/preload/connection_maker.h"
 
+#include "src/base/clock.h"
 #include "src/interpose/preload/next_calls.h"
 #include "src/ports/rate_limit.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // A used 4-tuple costs 3 microseconds to be refused.
 constexpr unsigned kRefusalLimit = 8;
+// One that still waits for a closed connection tells nothing of the others.
+constexpr unsigned kTryLimit = 16;
 constexpr std::uint64_t kRecheckIntervalMs = 100;
 
 bool is_on_its_way(int error) noexcept {
@@ -59,16 +62,16 @@ int ConnectionMaker::connect_now() noexcept {
     }
     int error = try_ports();
     DestinationSlot* destination = slot();
-    if (error == kExhausted && !was_refused_ && destination != nullptr &&
-        destination->reuse_closed() > 0) {
+    if (error == kExhausted && !was_refused() && destination != nullptr &&
+        destination->reuse_closed(coarse_now_ms()) > 0) {
         error = try_ports();
     }
     return error == kExhausted ? last_step() : error;
 }
 
 int ConnectionMaker::try_ports() noexcept {
-    was_refused_ = false;
-    for (unsigned i = 0; i < kRefusalLimit; ++i) {
+    refusal_count_ = 0;
+    for (unsigned i = 0; i < kTryLimit && refusal_count_ < kRefusalLimit; ++i) {
         bool is_aside = false;
         const MaybePort port = draw(is_aside);
         if (!port) {
@@ -78,9 +81,10 @@ int ConnectionMaker::try_ports() noexcept {
             return error;
         }
     }
-    was_refused_ = true;
     return kExhausted;
 }
+
+bool ConnectionMaker::was_refused() const noexcept { return refusal_count_ >= kRefusalLimit; }
 
 MaybePort ConnectionMaker::draw(bool& is_aside) noexcept {
     const Drawing drawing;
@@ -136,9 +140,12 @@ int ConnectionMaker::settle(const Held& held, int error) noexcept {
     }
     guest.process->held_count.fetch_sub(1, std::memory_order_relaxed);
     table_.remove_connection(held.family, held.port);
+    DestinationSlot* destination = slot();
     if (error == EADDRNOTAVAIL) {
         record_.note_refusal();  // it stays used, until the supervisor has looked
-    } else if (DestinationSlot* destination = slot()) {
+        const bool only_waits = destination != nullptr && destination->note_refused(held.port);
+        refusal_count_ += only_waits ? 0 : 1;
+    } else if (destination != nullptr) {
         destination->unclaim(held.port);
     }
     return error;
@@ -173,7 +180,7 @@ void ConnectionMaker::adjust(const Held& held) noexcept {
 int ConnectionMaker::last_step() noexcept {
     DestinationSlot* destination = slot();
     if (destination != nullptr && !pass_once(destination->next_recheck_ms, kRecheckIntervalMs) &&
-        !was_refused_) {
+        !was_refused()) {
         return kExhausted;
     }
     ask_for_reconcile(table_);

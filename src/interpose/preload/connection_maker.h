@@ -31,6 +31,8 @@ private:
     int last_step() noexcept;
     int connect_by_kernel() noexcept;
     Held held_of(std::uint16_t port) const noexcept;
+    // The table knows too little: the kernel refused as many ports as one call may try.
+    bool was_refused() const noexcept;
     DestinationSlot* slot() noexcept { return guest.page->destinations.get(handle_); }
 
     int fd_;
@@ -41,7 +43,7 @@ private:
     Ask ask_;
     DestinationHandle handle_;
     std::uint32_t programs_range_;
-    bool was_refused_ = false;
+    unsigned refusal_count_ = 0;  // of ports that looked unused
 };
 
 }  // namespace berth::internal
