@@ -3,6 +3,7 @@
 
 #include "bench/guest/guest.h"
 #include "bench/programs/program.h"
+#include "cli/attach/attach.h"
 #include "cli/bench.h"
 #include "cli/bench_request.h"
 #include "cli/run/run.h"
@@ -39,8 +40,11 @@ public:
         app_.set_version_flag("--version", "berth " BERTH_VERSION, "Print the version and exit");
         app_.set_help_flag("-h,--help", "Print this help and exit");
         app_.allow_extras();
-        // It has a grammar of its own, because another program's words follow: see run().
+        // These have a grammar of their own: see run().
         app_.add_subcommand("run", "Run a program with berth's local ports");
+        for (const AttachVerb& verb : attach_verbs()) {
+            app_.add_subcommand(std::string(verb.name), std::string(verb.description));
+        }
         bench_ = app_.add_subcommand("bench", "Measure what local ports cost on this host");
         prepare(*bench_);
         bench_->footer(
@@ -127,10 +131,12 @@ private:
     ExitCode dispatch(std::ostream& out, std::ostream& err) {
         if (!bench_->parsed()) {
             const std::vector<std::string> extras = app_.remaining();
-            return refuse(
-                err, extras.empty()
-                         ? "berth: a verb is missing; accepted: run or bench; see 'berth --help'"
-                         : unknown_word("berth", "verb", extras.front(), "run or bench"));
+            return refuse(err,
+                          extras.empty()
+                              ? "berth: a verb is missing; accepted: run, attach, detach, agent or "
+                                "bench; see 'berth --help'"
+                              : unknown_word("berth", "verb", extras.front(),
+                                             "run, attach, detach, agent or bench"));
         }
         const std::vector<CLI::App*> chosen = bench_->get_subcommands();
         const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
@@ -193,11 +199,17 @@ private:
 }  // namespace
 
 ExitCode run(std::span<const char* const> arguments, std::ostream& out, std::ostream& err) {
-    if (!arguments.empty() && std::string_view(arguments.front()) == "run") {
+    const std::string_view verb = arguments.empty() ? std::string_view() : arguments.front();
+    if (verb == "run") {
         return static_cast<ExitCode>(run_program(arguments.subspan(1), out, err));
     }
-    if (!arguments.empty() && std::string_view(arguments.front()) == "bench-guest") {
+    if (verb == "bench-guest") {
         return static_cast<ExitCode>(bench::run_guest({arguments.begin() + 1, arguments.end()}));
+    }
+    for (const AttachVerb& known : attach_verbs()) {
+        if (verb == known.name) {
+            return run_attach_verb(known.name, arguments.subspan(1), out, err);
+        }
     }
     return CommandLine().run(arguments, out, err);
 }

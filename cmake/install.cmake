@@ -10,6 +10,11 @@ if(TARGET berth_command)
     install(TARGETS berth_command)
     install(TARGETS berth_preload DESTINATION ${CMAKE_INSTALL_LIBDIR}/berth)
 endif()
+if(TARGET berth_command AND TARGET berth_bpf)
+    configure_file(packaging/systemd/berth-agent.service.in berth-agent.service @ONLY)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berth-agent.service
+        DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
+endif()
 
 # What the consumer of a static library links, by its pkg-config name.
 set(berth_static_needs libmnl liburing)

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/attach/attach_options.h"
+
+#include "src/ports/namespace_settings.h"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <utility>
+
+namespace berth::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.";
+
+struct GivenWords {
+    std::string range;
+    std::string excluded;
+    bool has_no_agent = false;
+};
+
+void add_options(CLI::App& app, bool is_attach, AttachRequest& request, GivenWords& given) {
+    app.add_option("--pins", request.pins,
+                   "Where maps and links are pinned: a directory of a bpf file system "
+                   "(/sys/fs/bpf/berth)")
+        ->type_name("DIR");
+    if (!is_attach) return;
+    app.add_option("--cgroup", request.cgroup,
+                   "The programs to cover: a version 2 cgroup; without it the whole host")
+        ->type_name("PATH");
+    app.add_option("--range", given.range,
+                   "The ports to give out; without it each network namespace's "
+                   "ip_local_port_range")
+        ->type_name("A-B");
+    app.add_option("--exclude", given.excluded, "Ports never to give out, as in 8080,9000-9010")
+        ->type_name("PORTS");
+    app.add_flag("--no-agent", given.has_no_agent,
+                 "Start no agent: 'berth agent' must run within 10 s, or the programs step aside");
+}
+
+std::expected<std::vector<PortRange>, std::string> parse_ports(std::string_view option,
+                                                               const std::string& text) {
+    const Result<std::vector<PortRange>> ranges = internal::parse_reserved_ports(text);
+    if (!ranges || ranges->empty()) {
+        return std::unexpected(fmt::format("berth attach: --{} '{}': expected ports, as in {}",
+                                           option, text,
+                                           option == "range" ? "32768-60999" : "8080,9000-9010"));
+    }
+    return *ranges;
+}
+
+std::expected<void, std::string> read_ports(const GivenWords& given, AttachRequest& request) {
+    if (!given.range.empty()) {
+        const auto ranges = parse_ports("range", given.range);
+        if (!ranges) return std::unexpected(ranges.error());
+        if (ranges->size() != 1) {
+            return std::unexpected("berth attach: --range takes one range, as in 32768-60999");
+        }
+        request.range = ranges->front();
+    }
+    if (!given.excluded.empty()) {
+        auto ranges = parse_ports("exclude", given.excluded);
+        if (!ranges) return std::unexpected(ranges.error());
+        request.excluded = std::move(*ranges);
+    }
+    return {};
+}
+
+}  // namespace
+
+std::expected<AttachRequest, std::string> parse_attach_request(
+    std::string_view verb, std::string_view description, std::span<const char* const> arguments) {
+    AttachRequest request;
+    GivenWords given;
+    CLI::App app(std::string(description), fmt::format("berth {}", verb));
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    app.footer(kFooter);
+    add_options(app, verb == "attach", request, given);
+    try {
+        app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::CallForHelp&) {
+        request.help = app.help();
+        return request;
+    } catch (const CLI::ParseError& error) {
+        return std::unexpected(
+            fmt::format("berth {0}: {1}; see 'berth {0} --help'", verb, error.what()));
+    }
+    request.starts_agent = !given.has_no_agent;
+    if (auto ports = read_ports(given, request); !ports) {
+        return std::unexpected(ports.error());
+    }
+    return request;
+}
+
+}  // namespace berth::cli
