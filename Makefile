@@ -79,6 +79,7 @@ format-check:
 tidy:
 	@packaging/install-packages build peers test check
 	$(call configure,asan,ON)
+	$(call compile,asan) --target berth_generated
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(JOBS) \
 	    tidy-files
 

@@ -10,6 +10,9 @@ if(libbpf_FOUND AND BERTH_BPF_CLANG AND BERTH_BPFTOOL)
     set(berth_has_bpf ON)
 endif()
 
+# All that is generated, for who reads the sources without building them (clang-tidy).
+add_custom_target(berth_generated)
+
 # berth_bpf_skeleton(TARGET SOURCE): NAME.bpf.c → NAME.skel.h, which TARGET finds.
 function(berth_bpf_skeleton target source)
     get_filename_component(name ${source} NAME_WE)
@@ -33,6 +36,9 @@ function(berth_bpf_skeleton target source)
             sh ${BERTH_BPFTOOL} ${object} ${skeleton}
         DEPENDS ${object}
         COMMENT "Generating ${name}.skel.h" VERBATIM)
+    add_custom_target(${target}_skeleton DEPENDS ${skeleton})
+    add_dependencies(berth_generated ${target}_skeleton)
+    add_dependencies(${target} ${target}_skeleton)
     target_sources(${target} PRIVATE ${skeleton})
     target_include_directories(${target} SYSTEM PRIVATE ${directory})
 endfunction()

@@ -4,6 +4,7 @@
 #include "src/interpose/bpf/cgroup.h"
 #include "src/interpose/bpf/programs.h"
 
+#include <bpf/bpf.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -51,6 +52,15 @@ Result<void> provide_file_system(const std::string& parent) {
                                  "mount it: 'mount -t bpf bpf /sys/fs/bpf'"));
 }
 
+// The kernel lets go of a link without a pin some time later; detached by name, it is gone at once.
+void remove_pin(const std::string& path) {
+    const Descriptor object(::bpf_obj_get(path.c_str()));
+    if (object.is_open()) {
+        ::bpf_link_detach(object.get());  // EINVAL for a map
+    }
+    ::unlink(path.c_str());
+}
+
 // All of it is links and maps: nothing lies deeper.
 void remove_pins(const std::string& directory) {
     std::error_code error;
@@ -59,7 +69,7 @@ void remove_pins(const std::string& directory) {
          at.increment(error)) {
         pins.push_back(at->path());
     }
-    for (const fs::path& pin : pins) ::unlink(pin.c_str());
+    for (const fs::path& pin : pins) remove_pin(pin.string());
     ::rmdir(directory.c_str());
 }
 

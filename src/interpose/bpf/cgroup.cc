@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -81,7 +82,7 @@ void remove_cgroup(const std::string& path) {
     }
 }
 
-// "berth-run.PID.START": whose process is gone.
+// "berth-run.PROCESS.NUMBER": whose process is gone.
 bool is_abandoned(std::string_view name) {
     if (!name.starts_with(kPrefix)) {
         return false;
@@ -89,7 +90,7 @@ bool is_abandoned(std::string_view name) {
     name.remove_prefix(std::string_view(kPrefix).size());
     std::uint64_t word = 0;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), word);
-    return failure == std::errc{} && end == name.data() + name.size() &&
+    return failure == std::errc{} && end != name.data() + name.size() && *end == '.' &&
            !is_alive(ProcessIdentity::unpack(word));
 }
 
@@ -159,8 +160,10 @@ Result<void> for_each_process(const std::string& cgroup, const std::function<boo
 Result<ChildCgroup> ChildCgroup::create() {
     const std::string parent = BERTH_TRY(own_cgroup());
     remove_abandoned(parent);
-    const std::string path = parent + "/" + kPrefix + std::to_string(own_process_word());
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+    static std::atomic<unsigned> made_count{0};
+    const std::string path = parent + "/" + kPrefix + std::to_string(own_process_word()) + "." +
+                             std::to_string(++made_count);
+    if (::mkdir(path.c_str(), 0755) != 0) {
         return std::unexpected(Error::from_errno(errno, "make cgroup", path,
                                                  "this needs root, or a cgroup that is delegated"));
     }

@@ -162,6 +162,15 @@ static __always_inline void settle_pending(struct berth_table* table, __u32 port
     }
 }
 
+/* Free, but towards this destination in TIME_WAIT still. */
+static __always_inline void put_pending_to_rest(struct berth_table* table, __u32 port) {
+    const __u64 owner = *owner_of(table, port);
+    if (kind_of(owner) == BERTH_PENDING && replace_owner(table, port, owner, 0)) {
+        __sync_fetch_and_add(&table->pending_count, -1);
+        rest_port(table, port, 1);
+    }
+}
+
 /* -1: the kernel takes over. */
 static __always_inline int connect_from_fresh_port(struct bpf_sock_addr* ctx, int is_v6,
                                                    struct bpf_sock* sk, struct berth_table* table,
@@ -172,13 +181,15 @@ static __always_inline int connect_from_fresh_port(struct bpf_sock_addr* ctx, in
             return -1;
         }
         mark->pair.port = port;
-        if (claim_pair(table, &mark->pair)) {
-            if (bind_shareably(ctx, is_v6, sk, port) == 0) {
-                settle_pending(table, port, owner_word(BERTH_CONNECTED, 1, 0));
-                return 0;
-            }
-            bpf_map_delete_elem(&pairs, &mark->pair);
+        if (!claim_pair(table, &mark->pair)) {
+            put_pending_to_rest(table, port);
+            continue;
         }
+        if (bind_shareably(ctx, is_v6, sk, port) == 0) {
+            settle_pending(table, port, owner_word(BERTH_CONNECTED, 1, 0));
+            return 0;
+        }
+        bpf_map_delete_elem(&pairs, &mark->pair);
         mark_kernel_held(table, port);
     }
     return -1;
@@ -217,6 +228,7 @@ static __always_inline void connect_tcp(struct bpf_sock_addr* ctx, int is_v6, st
         connect_from_shared_port(ctx, is_v6, sk, table, mark) == 0) {
         return;
     }
+    table->wants_sync = 1;
     count_event(&table->counters.left_to_kernel);
     bpf_sk_storage_delete(&marks, sk);
 }

@@ -23,6 +23,12 @@ static __always_inline __u64 with_holder(__u64 owner, __u64 cookie, int* is_furt
     }
 }
 
+/* Perhaps: it may also be the program's, by number. A bind that had its port from the table is over
+ * sooner; what has been PENDING for longer had failed, and the kernel has given it to another. */
+static __always_inline int is_kernels_choice(__u64 owner) {
+    return kind_of(owner) != BERTH_PENDING || value_of(owner) + SWEEP_INTERVAL_MS < now_ms();
+}
+
 /* The socket has the port, and the kernel agrees. */
 static __always_inline void note_holder(struct berth_table* table, __u32 port, __u64 cookie,
                                         void* sk) {
@@ -55,7 +61,9 @@ static __always_inline void note_holder(struct berth_table* table, __u32 port, _
             __sync_fetch_and_add(&table->pending_count, -1);
         } else {
             count_event(&table->counters.noted);
-            table->next_question_ms = 0; /* If it was the kernel's choice, there may be more. */
+        }
+        if (is_kernels_choice(owner)) {
+            table->next_question_ms = 0; /* There may be more. */
         }
         if (!take_free_bit(table, port) && kind_of(owner) != BERTH_PENDING) {
             forget_rest(table, port);

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 namespace berth::test {
 namespace {
@@ -79,20 +80,24 @@ void in_place(const std::function<void(Place&)>& body) {
     });
 }
 
+// Returns when the agent is at work.
 pid_t start_agent(const Place& place) {
+    std::array<int, 2> told{};
+    if (::pipe(told.data()) != 0) return -1;
     const pid_t child = ::fork();
     if (child == 0) {
-        ::_exit(run_agent(place.pins, never) ? 0 : 1);
+        const auto tell = [&] {
+            ::close(std::exchange(told[1], -1));
+            return false;
+        };
+        ::close(told[0]);
+        ::_exit(run_agent(place.pins, tell) ? 0 : 1);
     }
+    char byte = 0;
+    ::close(told[1]);
+    (void)!::read(told[0], &byte, 1);
+    ::close(told[0]);
     return child;
-}
-
-// Until the agent has the lock.
-bool is_at_work(const Place& place) {
-    return poll_until([&] {
-        const Result<void> second = run_agent(place.pins, [] { return true; });
-        return !second && second.error().code() == Errc::port_in_use;
-    });
 }
 
 TEST(BpfAttachment, CoversACgroupUntilDetached) {
@@ -115,12 +120,11 @@ TEST(BpfAttachment, CoversACgroupUntilDetached) {
 
 TEST(BpfAttachment, RangeAndExclusionsAreTheOptions) {
     in_place([](Place& place) {
+        std::vector<Bound> all;
         const CoverOptions options{
             .range = {40010, 40019}, .rests = {}, .excluded = {{40015, 40015}}};
         ASSERT_TRUE(succeeded(attach(place.cgroup, place.pins, options)));
         for (int i = 0; i < 9; ++i) {
-            // Held by nobody but the table, which is what runs out.
-            static std::vector<Bound> all;
             all.push_back(bind_zero(Protocol::tcp));
             EXPECT_TRUE(PortRange(40010, 40019).contains(all.back().port));
             EXPECT_NE(all.back().port, 40015);
@@ -132,7 +136,7 @@ TEST(BpfAgent, EndsWhenSomebodyDetaches) {
     in_place([](Place& place) {
         ASSERT_TRUE(succeeded(attach(place.cgroup, place.pins, {})));
         const pid_t agent = start_agent(place);
-        EXPECT_TRUE(is_at_work(place));
+        EXPECT_TRUE(failed_with(run_agent(place.pins, never), Errc::port_in_use));
         EXPECT_TRUE(failed_with(attach(place.cgroup, place.pins, {}), Errc::port_in_use));
         EXPECT_TRUE(succeeded(detach(place.pins)));
         int status = -1;
@@ -146,7 +150,6 @@ TEST(BpfAgent, LooksSoonAfterPortsHaveRunOut) {
     in_place([](Place& place) {
         ASSERT_TRUE(succeeded(attach(place.cgroup, place.pins, {})));
         const pid_t agent = start_agent(place);
-        EXPECT_TRUE(is_at_work(place));
         // Listeners that close leave ports in a rest that only a look can end.
         EXPECT_TRUE(poll_until([] {
             std::vector<Bound> all = bind_all(Protocol::tcp);
@@ -164,7 +167,6 @@ TEST(BpfAttachment, WhatKilledProcessesLeaveIsCleanedUp) {
     in_place([](Place& place) {
         ASSERT_TRUE(succeeded(attach(place.cgroup, place.pins, {})));
         const pid_t agent = start_agent(place);
-        EXPECT_TRUE(is_at_work(place));
         ::kill(agent, SIGKILL);
         ::waitpid(agent, nullptr, 0);
         // Sockets go on working.
