@@ -74,20 +74,20 @@ format-check:
 	@packaging/install-packages check
 	@clang-format-19 --dry-run --Werror $(sources)
 
-# clang-tidy reads the flags of the asan build: it is the one for clang. A stamp for each file
-# makes it run again only where something changed; any header counts for all files.
+# A stamp for each file makes it run again only where something changed; any header counts for all
+# files.
 tidy:
-	@packaging/install-packages build peers test check
-	$(call configure,asan,ON)
-	$(call compile,asan) --target berth_generated
+	@packaging/install-packages build peers check
+	$(call configure,tidy,OFF)
+	$(call compile,tidy) --target berth_generated
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(JOBS) \
 	    tidy-files
 
-tidy-files: $(units:%=build/tidy/%.ok)
+tidy-files: $(units:%=build/tidy/checked/%.ok)
 	@:
 
-build/tidy/%.ok: % .clang-tidy $(filter %.h,$(sources))
+build/tidy/checked/%.ok: % .clang-tidy $(filter %.h,$(sources))
 	@echo "tidy $<"
 	@mkdir -p $(@D)
-	@clang-tidy-19 --quiet -p build/asan $< 2>$@.stderr || { cat $@.stderr; exit 1; }
+	@clang-tidy-19 --quiet -p build/tidy $< 2>$@.stderr || { cat $@.stderr; exit 1; }
 	@touch $@

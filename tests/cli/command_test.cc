@@ -59,7 +59,7 @@ TEST(Command, HelpNamesTheVerbsTheBenchesAndTheOptions) {
 }
 
 TEST(Command, AMissingOrUnknownVerbIsRefused) {
-    expect_refused({}, "verb", "attach, detach, agent or bench");
+    expect_refused({}, "verb", "run, attach, detach, agent or bench");
     expect_refused({"frob"}, "'frob'", "bench");
     expect_refused({"--frob"}, "'--frob'", "berth --help");
 }
