@@ -66,12 +66,12 @@ testing::AssertionResult Covered::is_true(Protocol protocol) {
                               map.is_resting(port, true) || !map.is_allowed(port);
         if (has_owner != has_port(used, port) || kind == BERTH_PENDING ||
             (kind == BERTH_NOBODY && !is_known) || (has_port(waiting, port) && map.is_free(port))) {
-            wrong += " " + std::to_string(port) + ":" + std::to_string(kind) +
-                     (has_port(used, port) ? "u" : "");
+            wrong += std::to_string(port) + ':' + std::to_string(kind) +
+                     (has_port(used, port) ? "u " : " ");
         }
     }
     if (wrong.empty()) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << "the table is wrong about (port:kind):" << wrong;
+    return testing::AssertionFailure() << "the table is wrong about (port:kind): " << wrong;
 }
 
 void in_covered_namespace(const NamespaceOptions& options, const CoverOptions& cover_options,
