@@ -47,6 +47,11 @@ Result<void> set_option(int fd, int level, int name, int value, const char* what
     return {};
 }
 
+void reset_when_closed(int fd) noexcept {
+    const linger now = {1, 0};
+    calls().setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
 Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTable* ports) {
     if (ports != nullptr && socket.internet.is_open()) {
         return ports->bind(socket.internet, local.address());

@@ -30,6 +30,10 @@ Result<NewSocket> open_socket(const Endpoint& endpoint, Protocol protocol, bool 
 /// setsockopt() of an int. **Errors:** what the kernel answers; `what` names the option.
 Result<void> set_option(int fd, int level, int name, int value, const char* what);
 
+/// The peer of a TCP connection will see a reset, not the end of the stream. A unix stream has no
+/// such thing.
+void reset_when_closed(int fd) noexcept;
+
 /// Binds to `local`, with a port of `ports` when there is one. The Port is empty when the kernel
 /// has chosen.
 Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTable* ports);

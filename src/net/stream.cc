@@ -326,7 +326,7 @@ void Stream::forget() noexcept {
 
 void Stream::close_with(CloseOperation* operation) noexcept {
     if (queue_ != nullptr) {
-        queue_->close(std::move(port_), operation);
+        queue_->close(fd_, std::move(port_), operation);
     } else if (slot_.is_valid()) {
         loop_->detach(slot_, Detach::close, operation);
         port_.release();
@@ -345,8 +345,7 @@ void Stream::reset() noexcept {
         close();
         return;
     }
-    const linger now = {1, 0};
-    internal::calls().setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    internal::reset_when_closed(fd_);
     if (queue_ != nullptr) {
         queue_->reset(std::move(port_), nullptr, Detach::close);
     } else {

@@ -2,6 +2,7 @@
 #include "src/net/write_queue.h"
 
 #include "src/base/system_calls.h"
+#include "src/net/socket_setup.h"
 
 #include <sys/socket.h>
 
@@ -110,6 +111,7 @@ void WriteQueue::drained() noexcept {
         calls().shutdown(fd, SHUT_WR);
     }
     if (life_ == Life::lingering) {
+        if (system_errno_ != 0) reset_when_closed(lingering_fd_);
         close_socket(Detach::close);
     } else if (life_ == Life::ending) {
         delete_when_unused();
@@ -146,11 +148,13 @@ Result<void> WriteQueue::shut_down_write(int fd) noexcept {
     return {};
 }
 
-void WriteQueue::close(Port port, CloseOperation* closing) noexcept {
+void WriteQueue::close(int fd, Port port, CloseOperation* closing) noexcept {
     if (pending_count_ == 0 || system_errno_ != 0) {
+        if (system_errno_ != 0) reset_when_closed(fd);
         reset(std::move(port), closing, Detach::close);
         return;
     }
+    lingering_fd_ = fd;
     port_ = std::move(port);
     closing_ = closing;
     life_ = Life::lingering;
@@ -169,7 +173,9 @@ void WriteQueue::reset(Port port, CloseOperation* closing, Detach how) noexcept 
 }
 
 void WriteQueue::linger_is_over(Operation& operation) noexcept {
-    static_cast<LingerTimer&>(operation).queue.close_socket(Detach::close);
+    WriteQueue& queue = static_cast<LingerTimer&>(operation).queue;
+    reset_when_closed(queue.lingering_fd_);
+    queue.close_socket(Detach::close);
 }
 
 void WriteQueue::close_socket(Detach how) noexcept {

@@ -59,8 +59,9 @@ public:
     /// Shuts the sending side of `fd` down when everything is sent.
     Result<void> shut_down_write(int fd) noexcept;
 
-    /// The stream is closed: this queue sees to its socket and its port, and to itself.
-    void close(Port port, CloseOperation* closing) noexcept;
+    /// The stream is closed: this queue sees to its socket and its port, and to itself. What cannot
+    /// be sent must not look like the end of the stream: the connection is broken off.
+    void close(int fd, Port port, CloseOperation* closing) noexcept;
     /// The stream is closed, what is queued is thrown away.
     void reset(Port port, CloseOperation* closing, Detach how) noexcept;
 
@@ -100,6 +101,7 @@ private:
     bool is_plain_ = true;  // has nothing to remember when it is empty
     int system_errno_ = 0;
     int shut_down_fd_ = -1;  // to be shut down when everything is sent
+    int lingering_fd_ = -1;
     std::uint32_t pending_count_ = 0;
     std::size_t queued_size_ = 0;
     Watermarks watermarks_;

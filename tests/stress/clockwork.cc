@@ -13,10 +13,10 @@ using namespace std::chrono_literals;
 
 Clockwork::Clockwork(World& world)
     : Actor(world), beat_(world.loop(), [this] {
-          if (now() - last_beat_ < period_ - 1ms) {
+          ++beat_count_;
+          if (now() - beating_since_ < beat_count_ * period_) {
               world_.findings.add("a periodic timer fires early");
           }
-          last_beat_ = now();
           if (world_.dice.chance(0.1)) beat_.stop();
       }) {
     for (auto& alarm : alarms_) {
@@ -38,7 +38,8 @@ void Clockwork::act() {
         alarm = std::make_unique<Alarm>(*this);
     } else {
         period_ = 1ms + world_.dice.duration(20ms);
-        last_beat_ = now();
+        beating_since_ = now();
+        beat_count_ = 0;
         beat_.start_every(period_);
     }
 }

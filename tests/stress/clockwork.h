@@ -40,7 +40,8 @@ private:
     std::array<std::unique_ptr<Alarm>, 6> alarms_;
     bool is_stopped_ = false;
     Timer<std::function<void()>> beat_;
-    TimePoint last_beat_;
+    TimePoint beating_since_;
+    int beat_count_ = 0;
     std::chrono::nanoseconds period_{0};
     TimePoint latest_fired_;  // the latest deadline that has fired, and when
     TimePoint latest_fired_at_;

@@ -197,7 +197,10 @@ void StreamEnd::close() {
     if (std::exchange(is_closed_, true)) {
         return;
     }
-    if (stream_.queued_size() > 0 && (world_.has_failing_sends || world_.has_broken_connections)) {
+    // A unix stream cannot be broken off: what could not be sent is missing before its end.
+    const Result<Endpoint> local = stream_.local_endpoint();
+    const bool is_unix = !local || local->is_unix();
+    if (is_unix && (world_.has_failing_sends || world_.has_broken_connections)) {
         out().may_be_cut = true;
     }
     const std::uint64_t roll = world_.dice.below(10);

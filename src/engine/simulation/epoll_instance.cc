@@ -104,7 +104,7 @@ int EpollInstance::collect(std::span<epoll_event> events) {
         entry.is_listed = false;
         std::uint32_t ready = entry.ready_events();
         if (std::exchange(entry.is_pretended, false) && ready == 0) {
-            ready = entry.events & (EPOLLIN | EPOLLOUT);
+            ready = entry.events & entry.file.spurious_events();
         }
         if (ready == 0) {
             continue;
@@ -129,7 +129,7 @@ void EpollInstance::pretend(std::uint64_t number) {
     }
     const auto index = static_cast<std::ptrdiff_t>(number % entries_.size());
     Entry& entry = *std::next(entries_.begin(), index)->second;
-    if ((entry.events & (EPOLLIN | EPOLLOUT)) != 0) {
+    if ((entry.events & entry.file.spurious_events()) != 0) {
         entry.is_pretended = true;
         list_ready(entry);
     }

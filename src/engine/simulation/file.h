@@ -45,6 +45,8 @@ public:
 
     /// All EPOLL bits that hold now.
     virtual std::uint32_t poll() = 0;
+    /// What a wait that a fault makes lie may claim.
+    virtual std::uint32_t spurious_events() const { return EPOLLIN | EPOLLOUT; }
     virtual ssize_t read(Incoming& incoming) = 0;
     virtual ssize_t write(Outgoing& outgoing) = 0;
     /// pread() and pwrite().

@@ -83,7 +83,10 @@ public:
     std::vector<int> list() const override { return members_; }
 
     /// As if `fd` were ready for all that it is in the sets for.
-    int pretend(int fd) { return mark(fd, EPOLLIN | EPOLLOUT); }
+    int pretend(int fd) {
+        const std::shared_ptr<File> file = kernel_.descriptors.find(fd);
+        return file == nullptr ? 0 : mark(fd, file->spurious_events());
+    }
     const std::vector<int>& members() const noexcept { return members_; }
     void write(const SelectSets& sets) const {
         write_set(ready_[0], sets.read);

@@ -49,6 +49,10 @@ public:
     ssize_t send(Outgoing& outgoing) override;
     ssize_t receive(Incoming& incoming) override;
     std::optional<SocketName> peer_name() const override;
+    /// A socket that connects is never called writable before it is, or has failed.
+    std::uint32_t spurious_events() const override {
+        return state_ == TcpState::syn_sent ? EPOLLIN : EPOLLIN | EPOLLOUT;
+    }
     bool is_listening() const override { return state_ == TcpState::listening; }
     std::uint32_t poll() override;
     std::size_t unread_size() const override { return received_.size(); }

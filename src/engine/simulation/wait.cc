@@ -79,8 +79,10 @@ public:
     int pretend(std::size_t start) {
         for (std::size_t step = 0; step < descriptors_.size(); ++step) {
             pollfd& entry = descriptors_[(start + step) % descriptors_.size()];
-            const int wanted = entry.events & (POLLIN | POLLOUT);
-            if (is_simulated(entry.fd) && entry.revents == 0 && wanted != 0) {
+            const std::shared_ptr<File> file = kernel_.descriptors.find(entry.fd);
+            const std::uint32_t claimed = file == nullptr ? 0 : file->spurious_events();
+            const auto wanted = static_cast<unsigned short>(entry.events) & claimed;
+            if (entry.revents == 0 && wanted != 0) {
                 entry.revents = static_cast<short>(wanted);
                 return 1;
             }
