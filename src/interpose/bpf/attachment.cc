@@ -47,8 +47,11 @@ Result<void> provide_file_system(const std::string& parent) {
     if (parent == "/sys/fs/bpf" && ::mount("bpf", parent.c_str(), "bpf", 0, "mode=0700") == 0) {
         return {};
     }
-    return std::unexpected(Error(errno == EPERM ? Errc::permission_denied : Errc::unsupported,
-                                 "attach", parent, errno, "this is no bpf file system",
+    if (::geteuid() != 0) {
+        return std::unexpected(Error(Errc::permission_denied, "attach", parent, EPERM, kNeedsRoot));
+    }
+    return std::unexpected(Error(Errc::unsupported, "attach", parent, 0,
+                                 "this is no bpf file system",
                                  "mount it: 'mount -t bpf bpf /sys/fs/bpf'"));
 }
 

@@ -84,14 +84,15 @@ static __always_inline int answer_bind(struct bpf_sock_addr* ctx) {
     }
     struct berth_table* table = find_table(bpf_get_netns_cookie(ctx), ctx->protocol);
     struct bpf_sock* sk = ctx->sk;
-    if (!table || !sk || !is_valid(table)) {
+    const __u64 now = now_ms();
+    if (!table || !sk || !is_valid(table, now)) {
         return 1;
     }
     const void* inside = inside_of(sk);
     if (has_own_range(inside) || leaves_port_to_connect(inside)) {
         return 1;
     }
-    const int port = choose_port(table);
+    const int port = choose_port(table, now);
     if (port > 0) {
         count_event(&table->counters.given);
         ctx->user_port = bpf_htons(port);
@@ -130,7 +131,7 @@ static __always_inline int answer_connect(struct bpf_sock_addr* ctx, int is_v6) 
     }
     const __u64 netns_cookie = bpf_get_netns_cookie(ctx);
     struct berth_table* table = find_table(netns_cookie, protocol);
-    if (!table || !is_valid(table) || has_own_range(inside_of(sk))) {
+    if (!table || !is_valid(table, now_ms()) || has_own_range(inside_of(sk))) {
         return 1;
     }
     if (protocol == IPPROTO_TCP) {

@@ -49,7 +49,7 @@ static __always_inline __u64 select_bit(__u64 word, __u64 rank) {
 }
 
 /* 0: no port is free, by the counts. */
-static __always_inline int draw_ranked(struct berth_table* table) {
+static __always_inline int draw_ranked(struct berth_table* table, __u64 now) {
     __u64 total = 0;
     for (int i = 0; i < BERTH_GROUPS; ++i) {
         total += not_negative(table->free_counts[i]);
@@ -82,11 +82,12 @@ static __always_inline int draw_ranked(struct berth_table* table) {
     }
     const __u32 word = (group * BERTH_GROUP_WORDS + index) & (BERTH_WORDS - 1);
     const __u32 port = word * 64 + (select_bit(table->free[word], rest) & 63);
-    return claim_free_port(table, port) ? (int)port : LOST_RACE;
+    return claim_free_port(table, port, now) ? (int)port : LOST_RACE;
 }
 
 struct scan {
     struct berth_table* table;
+    __u64 now;
     __u32 first_word;
     int port;
 };
@@ -98,7 +99,7 @@ static int scan_word(__u32 index, struct scan* scan) {
         return 0;
     }
     const __u32 port = word * 64 + (select_bit(bits, 0) & 63);
-    if (claim_free_port(scan->table, port)) {
+    if (claim_free_port(scan->table, port, scan->now)) {
         scan->port = (int)port;
         return 1;
     }
@@ -106,29 +107,30 @@ static int scan_word(__u32 index, struct scan* scan) {
 }
 
 /* A global function is verified once, not in each program and on each path to it. */
-__noinline int draw_ranked_port(struct berth_table* table) {
-    return table ? draw_ranked(table) : 0;
+__noinline int draw_ranked_port(struct berth_table* table, __u64 now) {
+    return table ? draw_ranked(table, now) : 0;
 }
 
 /* A free port, which is PENDING now; 0: there is none. */
-__noinline int draw_port(struct berth_table* table) {
+__noinline int draw_port(struct berth_table* table, __u64 now) {
     if (!table || table->last < table->first || table->last >= BERTH_PORTS) {
         return 0;
     }
     const __u32 size = table->last - table->first + 1;
     for (int i = 0; i < PROBES; ++i) {
         const __u32 port = table->first + random_below(table, size);
-        if (claim_free_port(table, port)) {
+        if (claim_free_port(table, port, now)) {
             return port & (BERTH_PORTS - 1);
         }
     }
     for (int i = 0; i < RANKED_ATTEMPTS; ++i) {
-        const int port = draw_ranked_port(table);
+        const int port = draw_ranked_port(table, now);
         if (port >= 0) {
             return port;
         }
     }
-    struct scan scan = {.table = table, .first_word = random_below(table, BERTH_WORDS), .port = 0};
+    struct scan scan = {
+        .table = table, .now = now, .first_word = random_below(table, BERTH_WORDS), .port = 0};
     bpf_loop(BERTH_WORDS, scan_word, &scan, 0);
     return scan.port;
 }

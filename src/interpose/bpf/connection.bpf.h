@@ -176,7 +176,7 @@ static __always_inline int connect_from_fresh_port(struct bpf_sock_addr* ctx, in
                                                    struct bpf_sock* sk, struct berth_table* table,
                                                    struct berth_mark* mark) {
     for (int attempt = 0; attempt < FRESH_ATTEMPTS; ++attempt) {
-        const int port = choose_port(table);
+        const int port = choose_port(table, now_ms());
         if (port <= 0) {
             return -1;
         }
@@ -237,7 +237,7 @@ static __always_inline void connect_tcp(struct bpf_sock_addr* ctx, int is_v6, st
 static __always_inline int connect_udp(struct bpf_sock_addr* ctx, int is_v6, struct bpf_sock* sk,
                                        struct berth_table* table) {
     for (int attempt = 0; attempt < FRESH_ATTEMPTS; ++attempt) {
-        const int port = choose_port(table);
+        const int port = choose_port(table, now_ms());
         if (port <= 0) {
             return is_kernel_asked(table);
         }

@@ -23,7 +23,8 @@ public:
     /// **Errors:** permission_denied, unsupported, system.
     static Result<Cover> create(const CoverOptions& options);
 
-    /// In the forked child, before exec. **Errors:** system.
+    /// Moves the calling process in: the forked child before exec, or the parent before it spawns one
+    /// (the destructor moves it back). **Errors:** system.
     Result<void> enter() const { return cgroup_.enter(); }
     /// Compares the tables with the kernel. To be called every second, and when is_asked(); the
     /// programs step aside 10 s after the last time.

@@ -57,27 +57,32 @@ __noinline int pour_map(struct berth_table* table, int is_lengthy, __u32 map) {
     return pour.has_freed;
 }
 
-/* Once an epoch: frees what has rested long enough. */
-__noinline int end_rests(struct berth_table* table, int is_lengthy) {
-    if (!table) {
-        return 0;
-    }
+static __always_inline void end_rests_of(struct berth_table* table, int is_lengthy, __u64 now) {
     struct berth_rest* rest = rest_of(table, is_lengthy);
     const __u64 epoch_ms = rest->epoch_ms;
     if (epoch_ms == 0) {
-        return 0;
+        return;
     }
-    const __u64 epoch = now_ms() / epoch_ms;
-    const __u64 poured = rest->poured_epoch;
-    if (poured == epoch ||
-        __sync_val_compare_and_swap(&rest->poured_epoch, poured, epoch) != poured) {
-        return 0;
-    }
+    const __u64 epoch = now / epoch_ms;
     for (__u32 map = 0; map < BERTH_REST_MAPS; ++map) {
         if (rest->epochs[map] + EPOCHS_OF_REST <= epoch) {
             pour_map(table, is_lengthy, map);
         }
     }
+}
+
+/* Frees what has rested long enough: the first caller of an epoch does it for all. */
+__noinline int end_rests(struct berth_table* table, __u64 now) {
+    if (!table) {
+        return 0;
+    }
+    const __u64 due = table->next_pour_ms;
+    const __u64 next = now + (table->brief.epoch_ms != 0 ? table->brief.epoch_ms : 1000);
+    if (__sync_val_compare_and_swap(&table->next_pour_ms, due, next) != due) {
+        return 0;
+    }
+    end_rests_of(table, 0, now);
+    end_rests_of(table, 1, now);
     return 0;
 }
 
@@ -171,18 +176,19 @@ static __always_inline int sweep_pending(struct berth_table* table) {
 }
 
 /* A port for a socket, PENDING until the socket has it; 0: none is left, or none for certain. */
-__noinline int choose_port(struct berth_table* table) {
+__noinline int choose_port(struct berth_table* table, __u64 now) {
     if (!table) {
         return 0;
     }
-    end_rests(table, 0);
-    end_rests(table, 1);
-    int port = draw_port(table);
+    if (now >= table->next_pour_ms) {
+        end_rests(table, now);
+    }
+    int port = draw_port(table, now);
     if (port == 0 && end_oldest_brief_rest(table)) {
-        port = draw_port(table);
+        port = draw_port(table, now);
     }
     if (port == 0 && sweep_pending(table) && end_oldest_brief_rest(table)) {
-        port = draw_port(table);
+        port = draw_port(table, now);
     }
     return port;
 }

@@ -45,9 +45,8 @@ enum berth_kind {
 
 /* Ports on their way back. A port rests from one to one and a half periods: three epochs. */
 struct berth_rest {
-    __u64 epoch_ms;     /* half the rest period; 0: no rest */
-    __u64 poured_epoch; /* the last that has begun with freeing what had rested */
-    __s32 count;        /* a hint */
+    __u64 epoch_ms; /* half the rest period; 0: no rest */
+    __s32 count;    /* a hint */
     __u32 unused;
     __u64 epochs[BERTH_REST_MAPS]; /* which epoch each map is of */
     __u64 ports[BERTH_REST_MAPS][BERTH_WORDS];
@@ -76,6 +75,7 @@ struct berth_table {
     __u32 last;
     __u32 wants_sync; /* set when ports ran out in doubt, taken back by the agent */
     __s32 pending_count;
+    __u64 next_pour_ms; /* when ports may have rested long enough */
     __u64 next_sweep_ms;
     __u64 next_question_ms; /* when the kernel may be asked again, ports having run out */
     struct berth_counters counters;

@@ -64,8 +64,8 @@ static __always_inline struct berth_table* find_table(__u64 netns_cookie, __u32 
 }
 
 /* The agent has compared the table with the kernel a short while ago. */
-static __always_inline int is_valid(const struct berth_table* table) {
-    return table->valid_until_ms > now_ms();
+static __always_inline int is_valid(const struct berth_table* table, __u64 now) {
+    return table->valid_until_ms > now;
 }
 
 static __always_inline __u64 bit_of(__u32 port) { return 1ULL << (port & 63); }
@@ -109,11 +109,11 @@ static __always_inline int replace_owner(struct berth_table* table, __u32 port, 
 }
 
 /* A free bit of a port that has an owner is in vain, and is gone once it has been tried. */
-static __always_inline int claim_free_port(struct berth_table* table, __u32 port) {
+static __always_inline int claim_free_port(struct berth_table* table, __u32 port, __u64 now) {
     if (!take_free_bit(table, port)) {
         return 0;
     }
-    if (!replace_owner(table, port, 0, owner_word(BERTH_PENDING, 0, now_ms()))) {
+    if (!replace_owner(table, port, 0, owner_word(BERTH_PENDING, 0, now))) {
         return 0;
     }
     __sync_fetch_and_add(&table->pending_count, 1);
