@@ -65,12 +65,17 @@ private:
     std::array<std::unique_ptr<PortMap>, kSpaceCount> maps_;
 };
 
+bool is_berths_own(OwnerWord owner) noexcept {
+    return !is_nobodys(owner) && kind_of(owner) != OwnerKind::kernel;
+}
+
 // What the table held before the kernel's list was asked for.
 class TableBefore {
 public:
     explicit TableBefore(const TableCore& core) {
         for_each_used_space(core, [&](unsigned index) {
             spaces_[index] = std::make_unique<Space>();
+            spaces_[index]->pour_count = core.space(index).resting.pour_count();
             for (unsigned i = 0; i < kWordCount; ++i) {
                 spaces_[index]->resting[i] = core.space(index).resting.word(i);
             }
@@ -83,6 +88,18 @@ public:
     bool is_unchanged(unsigned space, std::uint16_t port, OwnerWord owner) const {
         return spaces_[space] != nullptr && spaces_[space]->owners[port] == owner;
     }
+    // Resting ports have been freed since: each of them may have been taken, listed and closed
+    // again.
+    bool has_poured_since(const TableCore& core, unsigned space) const {
+        const std::uint32_t before = spaces_[space] != nullptr ? spaces_[space]->pour_count : 0;
+        return core.space(space).resting.pour_count() != before;
+    }
+    // berth had given it out, in any space.
+    bool was_held(std::uint16_t port) const {
+        return std::ranges::any_of(spaces_, [port](const auto& space) {
+            return space != nullptr && is_berths_own(space->owners[port]);
+        });
+    }
     bool was_resting(unsigned space, std::uint16_t port) const {
         return spaces_[space] != nullptr &&
                (spaces_[space]->resting[port / 64] & bit_of(port)) != 0;
@@ -92,13 +109,10 @@ private:
     struct Space {
         std::array<OwnerWord, kPortCount> owners{};
         std::array<std::uint64_t, kWordCount> resting{};
+        std::uint32_t pour_count = 0;
     };
     std::array<std::unique_ptr<Space>, kSpaceCount> spaces_;
 };
-
-bool is_berths_own(OwnerWord owner) noexcept {
-    return !is_nobodys(owner) && kind_of(owner) != OwnerKind::kernel;
-}
 
 // A port that berth gave out in any space: then the socket in the kernel's list is most likely that
 // one, shown with the local address that connecting gave it.
@@ -111,8 +125,9 @@ bool has_own_holder(const TableCore& core, std::uint16_t port) {
 }
 
 // Marks what the kernel shows and the table does not know. A port that has rested since before the
-// list was asked for is not the one that its releaser closed: somebody else has that socket.
-// Connections are left to rest, because TIME_WAIT is what they rest for.
+// list was asked for is not the one that its releaser closed: somebody else has that socket. One
+// that berth had given out then, and that is free now, has been closed meanwhile, and its rest was
+// short. Connections are left to rest, because TIME_WAIT is what they rest for.
 std::uint32_t learn(TableCore& core, unsigned index, const PortMap& held,
                     const TableBefore& before) {
     PortSpace& space = core.space(index);
@@ -120,13 +135,16 @@ std::uint32_t learn(TableCore& core, unsigned index, const PortMap& held,
     const bool is_of_connections = index / 2 == kConnectedSpace / 2;
     std::uint32_t learned = 0;
     core.note_use(index);
+    if (before.has_poured_since(core, index)) {
+        return learned;  // a wrong "free" costs one refused bind, a wrong "taken" a port
+    }
     for (unsigned number = range.first; number <= range.last; ++number) {
         const auto port = static_cast<std::uint16_t>(number);
         if (!held.test(port) || has_own_holder(core, port)) {
             continue;
         }
-        const bool is_candidate =
-            space.free.is_free(port) || (!is_of_connections && before.was_resting(index, port));
+        const bool is_candidate = (space.free.is_free(port) && !before.was_held(port)) ||
+                                  (!is_of_connections && before.was_resting(index, port));
         const OwnerWord kernel = kernel_word(core.next_stamp());
         if (is_candidate && space.claim_unowned(port, kernel)) {
             ++learned;

@@ -749,6 +749,16 @@ static void bind_threads(void) {
     check_every_port_is_given(udp, v4("0.0.0.0", 0));
 }
 
+/* Every port is found again and again, while the supervisor compares an older list of the kernel's
+ * with the table, which it is asked for whenever no port is left. */
+static void exhausted_again(void) {
+    for (int round = 0; round < 1500; ++round) {
+        int fds[COUNT];
+        CHECK(fill(fds, round % 2 ? udp : tcp, v4("0.0.0.0", 0)) == COUNT);
+        close_all(fds, COUNT);
+    }
+}
+
 /* Socket lives at 99 % occupancy: how many is in LIVES. */
 static void lives(void) {
     const char* wanted = getenv("LIVES");
@@ -779,6 +789,7 @@ static const struct {
     {"bind_explicit", bind_explicit}, {"bind_shared", bind_shared},
     {"bind_options", bind_options},
     {"bind_unseen", bind_unseen}, {"bind_threads", bind_threads},
+    {"exhausted_again", exhausted_again},
     {"lives", lives},
     {"connect_tcp", connect_tcp},
     {"connect_tcp_refused", connect_tcp_refused},
