@@ -97,8 +97,8 @@ bool has_go_section(const Bytes& file, const Elf64_Ehdr& header) {
         Elf64_Shdr section{};
         if (!file.read(header.e_shoff + std::uint64_t{i} * sizeof section, section)) break;
         const std::string name = file.read_text(names.sh_offset + section.sh_name, 20);
-        if (std::string_view(name.c_str()) == ".go.buildinfo" ||
-            std::string_view(name.c_str()) == ".note.go.buildid") {
+        const auto text = std::string_view(name).substr(0, name.find('\0'));
+        if (text == ".go.buildinfo" || text == ".note.go.buildid") {
             return true;
         }
     }
@@ -161,7 +161,7 @@ std::expected<std::string, ProgramRefusal> find_program(const std::string& name)
     for (std::size_t start = 0; start <= path.size();) {
         const std::size_t colon = std::min(path.find(':', start), path.size());
         const std::string directory = path.substr(start, colon - start);
-        const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
+        std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
         if (::access(candidate.c_str(), X_OK) == 0 && !is_directory(candidate)) {
             return candidate;
         }
