@@ -5,7 +5,10 @@
 
 #if defined(__x86_64__)
 #ifdef BERTH_IS_A_GUEST
+// The header is written for C; clang does not know this name in C++.
+#define _Bool bool  // NOLINT(readability-identifier-naming)
 #include <sys/platform/x86.h>
+#undef _Bool
 #endif
 
 namespace berth::internal {
