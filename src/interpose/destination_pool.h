@@ -83,7 +83,8 @@ public:
     static_assert(kSlotCount <= DestinationHandle::kNone);
 
     /// Finds the destination's slot or makes one with all ports of `range` unused. None when every
-    /// slot is taken, or this one is being made by another just now.
+    /// slot is taken. Two who make one at the same moment may each get their own; everybody after
+    /// them finds the first.
     DestinationHandle find_or_make(const DestinationKey& key, PortRange range) noexcept;
 
     /// Null when the slot has been given to another destination since.

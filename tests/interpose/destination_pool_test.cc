@@ -147,10 +147,10 @@ TEST_F(DestinationPoolTest, ThreadsNeverClaimAPortTwice) {
     constexpr unsigned kThreadCount = 4;
     std::array<std::vector<std::uint16_t>, kThreadCount> claimed;
     std::vector<std::thread> threads;
+    const auto handle = pool_->find_or_make(key_of(53), kRange);
     for (auto& mine : claimed) {
         threads.emplace_back([&] {
-            const auto handle = pool_->find_or_make(key_of(53), kRange);
-            for (std::uint16_t port = kRange.first; handle && port <= kRange.last; ++port) {
+            for (std::uint16_t port = kRange.first; port <= kRange.last; ++port) {
                 if (slot(handle).claim(port)) mine.push_back(port);
             }
         });
@@ -163,6 +163,19 @@ TEST_F(DestinationPoolTest, ThreadsNeverClaimAPortTwice) {
         count += mine.size();
     }
     EXPECT_EQ(all.size(), count);
+}
+
+TEST_F(DestinationPoolTest, AfterARaceEverybodyFindsTheSameSlot) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t) {
+        threads.emplace_back([this] { pool_->find_or_make(key_of(53), kRange); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const auto first = pool_->find_or_make(key_of(53), kRange);
+    const auto second = pool_->find_or_make(key_of(53), kRange);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first.index, second.index);
+    EXPECT_EQ(first.generation, second.generation);
 }
 
 TEST_F(DestinationPoolTest, ThreadsMakeSlotsWhileAnotherRefreshesThem) {
