@@ -245,6 +245,28 @@ TEST_P(FaultsTest, WritesBehindOneThatFailedAreNotSent) {
     EXPECT_TRUE(std::ranges::all_of(rest, [](std::byte b) { return b == std::byte{1}; }));
 }
 
+TEST_P(FaultsTest, ConnectionWhoseWriteFailedIsBrokenOff) {
+    Listener listener = listen();
+    const auto client = connect_to(listener);
+    int socket = -1;
+    Watched<AcceptOperation> accept;
+    listener.accept(accept, std::span(&socket, 1));
+    run_ready();
+    Stream server = listener.take(socket).value();
+    ASSERT_TRUE(client->stream.write(block(16 << 20, 1)).has_value());
+    run_ready();
+    simulation_.faults().fail({.kind = CallKind::send}, ENOBUFS);
+    EXPECT_GT(receive_what_there_is(server).size(), 0U);
+    client->stream.close();
+    Watched<ReceiveLentOperation> receive;
+    do {
+        receive.data.give_back();
+        server.receive(receive);
+        run_ready();
+    } while (receive.data);
+    EXPECT_EQ(receive.error().code(), Errc::reset);
+}
+
 // Its linger timer starts when the loop has already ended the others.
 TEST_P(FaultsTest, StreamThatBeginsToLingerWhileTheLoopEndsIsClosed) {
     std::optional<Pair> pair = make_pair();

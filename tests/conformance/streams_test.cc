@@ -554,6 +554,17 @@ TEST_P(StreamTest, LingeringEnds) {
     run_until([&] { return loop().statistics().socket_count == before - 1; });
     run_ready();
     EXPECT_EQ(loop().statistics().pending_count, 0U);
+    // What is missing must not look like the end of the stream.
+    bool has_ended = false;
+    Watched<ReceiveLentOperation> receive;
+    receive.then = [&] {
+        has_ended = !receive.data;
+        receive.data.give_back();
+        if (!has_ended) server.receive(receive);
+    };
+    server.receive(receive);
+    run_until([&] { return has_ended; });
+    EXPECT_EQ(receive.error().code(), Errc::reset);
 }
 
 TEST_P(StreamTest, KeptMemoryStaysAsItIs) {
