@@ -197,12 +197,13 @@ std::expected<void, ProgramRefusal> check_enterable(const ProgramFile& file) {
         case ProgramKind::static_binary:
             return refuse(kUnsupported,
                           fmt::format("{} is statically linked: berth cannot enter it by preload; "
-                                      "link it dynamically",
+                                      "as root, 'berth run --bpf' covers it",
                                       file.path));
         case ProgramKind::go_binary:
             return refuse(kUnsupported,
                           fmt::format("{} is a Go program: it makes its system calls itself, so "
-                                      "berth cannot enter it by preload",
+                                      "berth cannot enter it by preload; as root, 'berth run "
+                                      "--bpf' covers it",
                                       file.path));
         case ProgramKind::privileged:
             return refuse(kUnsupported,

@@ -3,6 +3,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/run/program_file.h"
+#include "cli/run/run_bpf.h"
 #include "cli/run/run_files.h"
 #include "cli/run/run_log.h"
 #include "cli/run/run_request.h"
@@ -160,6 +161,9 @@ int run_program(std::span<const char* const> arguments, std::ostream& out, std::
     const auto path = find_program(request->command.front());
     if (!path) {
         return refuse(err, path.error().exit_status, path.error().message);
+    }
+    if (request->uses_bpf) {
+        return run_under_bpf(*path, *request, err);
     }
     if (const auto checked = check_enterable(examine_program(*path)); !checked) {
         return refuse(err, checked.error().exit_status, checked.error().message);

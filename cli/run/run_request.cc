@@ -107,6 +107,10 @@ constexpr RunOption kOptions[] = {
          request.log_path = value;
          return !value.empty();
      }},
+    {"bpf", "",
+     "By programs in the kernel instead of a preloaded object: any binary, also static ones and "
+     "Go (root; Linux 5.18)",
+     [](Text, RunRequest& request) { return request.uses_bpf = true; }},
     {"help", "", "Print this help and exit",
      [](Text, RunRequest& request) { return request.wants_help = true; }},
 };
@@ -114,6 +118,12 @@ constexpr RunOption kOptions[] = {
 const RunOption* find_option(Text name) {
     const auto found = std::ranges::find(kOptions, name, &RunOption::name);
     return found == std::end(kOptions) ? nullptr : found;
+}
+
+// What needs something in the program itself does not go with --bpf.
+bool is_for_bpf(const RunRequest& request) {
+    return request.per_process == 0 && request.table.empty() && !request.takes_another &&
+           request.wait_for_port.count() == 0 && request.log_path.empty();
 }
 
 std::unexpected<std::string> refuse(const std::string& why) {
@@ -197,6 +207,9 @@ std::expected<RunRequest, std::string> make_run_request(std::span<const char* co
     request.command = words.rest();
     if (request.command.empty() && !request.wants_help) {
         return refuse("a program is missing; write: berth run [options] -- PROGRAM [ARGUMENTS]");
+    }
+    if (request.uses_bpf && !is_for_bpf(request)) {
+        return refuse("--bpf goes with --range, --rest, --exclude and --stats only");
     }
     return request;
 }

@@ -25,7 +25,8 @@ struct RunRequest {
     bool takes_another = false;                  // --on-taken another
     std::chrono::milliseconds wait_for_port{0};  // --when-full; 0: fail
     bool wants_stats = false;
-    std::string log_path;  // empty: no log
+    bool uses_bpf = false;  // --bpf: programs in the kernel instead of a preloaded object
+    std::string log_path;   // empty: no log
     bool wants_help = false;
     std::vector<std::string> command;  // the program and its arguments; not empty unless help
 };

@@ -29,6 +29,23 @@ TEST(RunRequest, EveryOptionArrives) {
     EXPECT_EQ(request->command, (std::vector<std::string>{"program", "--range", "x"}));
 }
 
+TEST(RunRequest, BpfGoesWithWhatNeedsNothingInTheProgram) {
+    const auto request = request_of({"--bpf", "--range", "40000-40099", "--rest", "5", "--exclude",
+                                     "40001", "--stats", "--", "program"});
+    ASSERT_TRUE(request) << request.error();
+    EXPECT_TRUE(request->uses_bpf);
+    const std::vector<const char*> others[] = {{"--per-process", "7"},
+                                               {"--table", "a"},
+                                               {"--on-taken", "another"},
+                                               {"--when-full", "wait=1"},
+                                               {"--log", "file"}};
+    for (const auto& option : others) {
+        const auto refused = request_of({"--bpf", option[0], option[1], "--", "program"});
+        ASSERT_FALSE(refused) << option[0];
+        EXPECT_NE(refused.error().find("--bpf goes with"), std::string::npos);
+    }
+}
+
 TEST(RunRequest, OptionsEndAtTheFirstOtherWord) {
     const auto request = request_of({"--stats", "program", "--stats", "--", "x"});
     ASSERT_TRUE(request);

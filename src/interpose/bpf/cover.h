@@ -23,14 +23,16 @@ public:
     /// **Errors:** permission_denied, unsupported, system.
     static Result<Cover> create(const CoverOptions& options);
 
-    /// Moves the calling process in: the forked child before exec, or the parent before it spawns one
-    /// (the destructor moves it back). **Errors:** system.
+    /// Moves the calling process in: the forked child before exec, or the parent before it spawns
+    /// one (the destructor moves it back). **Errors:** system.
     Result<void> enter() const { return cgroup_.enter(); }
     /// Compares the tables with the kernel. To be called every second, and when is_asked(); the
     /// programs step aside 10 s after the last time.
     Result<LookReport> look() { return keeper_.look(); }
     /// Whether ports have run out since the last call.
     bool is_asked() const { return keeper_.is_asked(); }
+    /// How long the last look took.
+    std::uint64_t look_ms() const noexcept { return keeper_.look_ms(); }
 
     /// What has been done in this network namespace, for --stats.
     Result<berth_counters> counters(Protocol protocol) const;
