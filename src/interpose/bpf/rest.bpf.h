@@ -20,6 +20,7 @@ struct pour {
     struct berth_table* table;
     int is_lengthy;
     __u32 map;
+    __u32 first_word;
     int has_freed; /* not how many: the verifier would follow every number there can be */
 };
 
@@ -29,7 +30,7 @@ static __always_inline struct berth_rest* rest_of(struct berth_table* table, int
 
 static int pour_word(__u32 index, struct pour* pour) {
     struct berth_table* table = pour->table;
-    const __u32 word = index & (BERTH_WORDS - 1);
+    const __u32 word = (pour->first_word + index) & (BERTH_WORDS - 1);
     struct berth_rest* rest = rest_of(table, pour->is_lengthy);
     __u64* resting = &rest->ports[pour->map & (BERTH_REST_MAPS - 1)][word];
     if (*resting == 0) {
@@ -52,8 +53,20 @@ __noinline int pour_map(struct berth_table* table, int is_lengthy, __u32 map) {
     if (!table) {
         return 0;
     }
-    struct pour pour = {.table = table, .is_lengthy = is_lengthy, .map = map, .has_freed = 0};
+    struct pour pour = {.table = table, .is_lengthy = is_lengthy, .map = map};
     bpf_loop(BERTH_WORDS, pour_word, &pour, 0);
+    return pour.has_freed;
+}
+
+/* The same where it is done for one call: the words of the range only. What an earlier range has
+ * left elsewhere goes with its epoch. */
+__noinline int pour_brief_range(struct berth_table* table, __u32 map) {
+    if (!table || table->last < table->first || table->last >= BERTH_PORTS) {
+        return 0;
+    }
+    struct pour pour = {
+        .table = table, .is_lengthy = 0, .map = map, .first_word = word_of(table->first)};
+    bpf_loop(word_of(table->last) - word_of(table->first) + 1, pour_word, &pour, 0);
     return pour.has_freed;
 }
 
@@ -94,7 +107,7 @@ static __always_inline int end_oldest_brief_rest(struct berth_table* table) {
     }
     const __u64 epoch = now_ms() / epoch_ms;
     for (__u32 age = 1; age <= BERTH_REST_MAPS; ++age) {
-        if (pour_map(table, 0, (epoch + age) & (BERTH_REST_MAPS - 1))) {
+        if (pour_brief_range(table, (epoch + age) & (BERTH_REST_MAPS - 1))) {
             count_event(&table->counters.early_rests);
             return 1;
         }
