@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #ifdef BERTH_IS_A_GUEST
-// Code that runs inside a program that is not berth's must never end it. Those who use it there make
-// sure beforehand of what is asserted.
+// Code that runs inside a program that is not berth's must never end it. Those who use it there
+// make sure beforehand of what is asserted.
 #define BERTH_ASSERT(condition) static_cast<void>(condition)
 #else
 /// Aborts on a broken invariant; always on. Never for what a user or the kernel may cause.
