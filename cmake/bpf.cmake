@@ -32,7 +32,7 @@ function(berth_bpf_skeleton target source)
         DEPENDS ${source} ${headers} ${source_directory}/shared.h
         COMMENT "Building BPF object ${name}.bpf.o" VERBATIM)
     add_custom_command(OUTPUT ${skeleton}
-        COMMAND sh -c "exec \"$1\" gen skeleton \"$2\" name ${name}_bpf > \"$3\""
+        COMMAND sh -c "{ echo '/* NOLINTBEGIN: generated */' && \"$1\" gen skeleton \"$2\" name ${name}_bpf && echo '/* NOLINTEND */'; } > \"$3\""
             sh ${BERTH_BPFTOOL} ${object} ${skeleton}
         DEPENDS ${object}
         COMMENT "Generating ${name}.skel.h" VERBATIM)

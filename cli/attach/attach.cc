@@ -29,7 +29,8 @@ constexpr std::array kVerbs{
     AttachVerb{"agent", "Look after what 'berth attach' has attached, until it is detached"}};
 
 #ifdef BERTH_HAS_BPF
-using namespace internal::bpf;
+using internal::bpf::AttachReport;
+using internal::bpf::LookReport;
 
 ExitCode fail(std::string_view verb, const Error& error, std::ostream& err) {
     err << fmt::format("berth {}: {}\n", verb, error.message());
@@ -46,7 +47,7 @@ ExitCode fail(std::string_view verb, const Error& error, std::ostream& err) {
 
 ExitCode run_agent_here(const std::string& pins, std::ostream& err) {
     watch_interrupts();
-    const Result<void> outcome = run_agent(pins, was_interrupted);
+    const Result<void> outcome = internal::bpf::run_agent(pins, was_interrupted);
     return outcome ? ExitCode::ok : fail("agent", outcome.error(), err);
 }
 
@@ -60,7 +61,9 @@ bool start_agent(const std::string& pins, std::ostream& err) {
     ::signal(SIGHUP, SIG_IGN);
     ::prctl(PR_SET_NAME, "berth-agent");
     const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, fd);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (nowhere >= 0) ::dup2(nowhere, fd);
+    }
     (void)!::chdir("/");
     ::_exit(static_cast<int>(run_agent_here(pins, err)));
 }
@@ -83,8 +86,8 @@ void print(const AttachReport& report, std::ostream& out) {
 
 ExitCode run_attach(const AttachRequest& request, const std::string& pins, std::ostream& out,
                     std::ostream& err) {
-    const Result<AttachReport> report =
-        attach(request.cgroup, pins, {.range = request.range, .excluded = request.excluded});
+    const Result<AttachReport> report = internal::bpf::attach(
+        request.cgroup, pins, {.range = request.range, .excluded = request.excluded});
     if (!report) {
         return fail("attach", report.error(), err);
     }
@@ -100,14 +103,14 @@ ExitCode run_attach(const AttachRequest& request, const std::string& pins, std::
 
 ExitCode dispatch(std::string_view verb, const AttachRequest& request, std::ostream& out,
                   std::ostream& err) {
-    const std::string pins = request.pins.empty() ? kDefaultPins : request.pins;
+    const std::string pins = request.pins.empty() ? internal::bpf::kDefaultPins : request.pins;
     if (verb == "attach") {
         return run_attach(request, pins, out, err);
     }
     if (verb == "agent") {
         return run_agent_here(pins, err);
     }
-    const Result<void> outcome = detach(pins);
+    const Result<void> outcome = internal::bpf::detach(pins);
     return outcome ? ExitCode::ok : fail("detach", outcome.error(), err);
 }
 #else

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-struct berth_bpf;
+struct berth_bpf;  // libbpf's name. NOLINT(readability-identifier-naming)
 struct bpf_link;
 
 namespace berth::internal::bpf {

@@ -21,6 +21,8 @@
 #include <linux/types.h>
 #endif
 
+/* The names are those of C. NOLINTBEGIN(readability-identifier-naming) */
+
 #define BERTH_TABLE_VERSION 1
 
 #define BERTH_PORTS 65536
@@ -122,5 +124,7 @@ struct berth_settings {
 };
 
 #define BERTH_LEASE_MS 1000
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif

@@ -219,7 +219,7 @@ void TableMap::set_allowed(PortRange range, const PortWords& allowed) const noex
 }
 
 void TableMap::extend(std::uint32_t valid_ms) const noexcept {
-    store(table_->valid_until_ms, static_cast<unsigned long long>(monotonic_ms() + valid_ms));
+    store(table_->valid_until_ms, static_cast<unsigned long long>(monotonic_ms()) + valid_ms);
 }
 
 bool TableMap::takes_wish_for_sync() const noexcept {
