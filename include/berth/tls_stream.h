@@ -47,14 +47,14 @@ class BERTH_API TlsStream {
 public:
     /// The client's handshake. **Errors:** certificate_rejected, tls_failed, truncated, timed_out,
     /// invalid_argument (host), those of the stream.
-    static Task<Result<TlsStream>> connect(Stream stream, TlsContext context,
+    static Task<Result<TlsStream>> connect(Stream stream, const TlsContext& context,
                                            TlsTargetOptions target, Deadline deadline = {});
     /// The same, resuming an earlier session if the server agrees.
-    static Task<Result<TlsStream>> resume(Stream stream, TlsContext context,
+    static Task<Result<TlsStream>> resume(Stream stream, const TlsContext& context,
                                           TlsTargetOptions target, TlsSessionTicket ticket,
                                           Deadline deadline = {});
     /// The server's handshake. **Errors:** as above.
-    static Task<Result<TlsStream>> accept(Stream stream, TlsContext context,
+    static Task<Result<TlsStream>> accept(Stream stream, const TlsContext& context,
                                           Deadline deadline = {});
 
     TlsStream(TlsStream&&) noexcept;

@@ -49,12 +49,12 @@ TlsStream::TlsStream(TlsStream&&) noexcept = default;
 TlsStream& TlsStream::operator=(TlsStream&&) noexcept = default;
 TlsStream::~TlsStream() = default;
 
-Task<Result<TlsStream>> TlsStream::connect(Stream stream, TlsContext context,
+Task<Result<TlsStream>> TlsStream::connect(Stream stream, const TlsContext& context,
                                            TlsTargetOptions target, Deadline deadline) {
     return shake_hands(std::move(stream), client(context, {.host = target.host}), deadline);
 }
 
-Task<Result<TlsStream>> TlsStream::resume(Stream stream, TlsContext context,
+Task<Result<TlsStream>> TlsStream::resume(Stream stream, const TlsContext& context,
                                           TlsTargetOptions target, TlsSessionTicket ticket,
                                           Deadline deadline) {
     return shake_hands(std::move(stream),
@@ -62,7 +62,8 @@ Task<Result<TlsStream>> TlsStream::resume(Stream stream, TlsContext context,
                        deadline);
 }
 
-Task<Result<TlsStream>> TlsStream::accept(Stream stream, TlsContext context, Deadline deadline) {
+Task<Result<TlsStream>> TlsStream::accept(Stream stream, const TlsContext& context,
+                                          Deadline deadline) {
     return shake_hands(std::move(stream), server(context), deadline);
 }
 
