@@ -12,10 +12,11 @@
 //
 //   unused   may be drawn
 //   fresh    was drawn since the last refresh() began: the kernel's list may be older than it
-//   closed   its connection was closed: most likely in TIME_WAIT, so drawn only when nothing else
-//   is
-//            left, and not for half a second; the kernel reuses one after a second where it may
-//            (net.ipv4.tcp_tw_reuse, by default on loopback), and one that it refuses waits again
+//   closed   its connection was closed; drawn when nothing else is left: where the other side
+//   closed
+//            first, or the kernel may reuse what is in TIME_WAIT, it can be had
+//   waiting  the kernel has refused it after that, or shows it in TIME_WAIT: drawn again after half
+//            a second to a second (net.ipv4.tcp_tw_reuse, by default on loopback)
 //
 // A slot's state holds a generation, so that whoever remembers a slot notices that it has been
 // given to another destination. One that is noticed too late is another wrong hint.
@@ -45,9 +46,10 @@ struct DestinationKey {
 struct DestinationSlot {
     PortSet unused;
     PortBits fresh;
-    PortBits closed;         // since the last turn
-    PortBits closed_before;  // before it
-    PortBits recycled;       // drawn again after having been closed, unless refused since
+    PortBits closed;
+    PortBits waiting;         // since the last turn
+    PortBits waiting_before;  // before it
+    PortBits recycled;        // drawn again after having been closed, unless refused since
     std::array<std::atomic<std::uint64_t>, 5> key;
     std::atomic<std::uint32_t> state;  // generation << 2 | Stage
     std::atomic<std::uint64_t> next_recheck_ms;
@@ -62,8 +64,8 @@ struct DestinationSlot {
     /// The kernel has refused `port`. True when that tells no more than that it still waits for its
     /// closed connection.
     bool note_refused(std::uint16_t port) noexcept;
-    /// Lets the ports of connections be drawn again that were closed half a second ago. Returns how
-    /// many there were.
+    /// Lets the ports of closed connections be drawn again, and when there are none, those that
+    /// have waited long enough. Returns how many there were. **Cost:** a microsecond.
     unsigned reuse_closed(std::uint64_t now_ms) noexcept;
 };
 

@@ -72,39 +72,52 @@ TEST_F(DestinationPoolTest, MoreDestinationsThanSlotsGetNone) {
     EXPECT_TRUE(pool_->find_or_make(key_of(1), kRange));
 }
 
-TEST_F(DestinationPoolTest, AClosedPortIsDrawnAgainAfterATurn) {
+TEST_F(DestinationPoolTest, AClosedPortIsDrawnAgainWhenNothingElseIsLeft) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40005));
     slot(handle).note_closed(40005);
     EXPECT_FALSE(slot(handle).claim(40005));
+    EXPECT_EQ(slot(handle).reuse_closed(5'000), 1U);
     EXPECT_EQ(slot(handle).reuse_closed(5'000), 0U);
-    EXPECT_EQ(slot(handle).reuse_closed(5'499), 0U);
-    EXPECT_EQ(slot(handle).reuse_closed(5'500), 1U);
-    EXPECT_EQ(slot(handle).reuse_closed(7'000), 0U);
     EXPECT_TRUE(slot(handle).claim(40005));
 }
 
-TEST_F(DestinationPoolTest, ARefusedPortThatWasClosedOnlyWaits) {
+TEST_F(DestinationPoolTest, AClosedPortThatIsRefusedWaitsForATurn) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40005));
     EXPECT_FALSE(slot(handle).note_refused(40005)) << "a stranger has it";
     slot(handle).note_closed(40005);
-    slot(handle).reuse_closed(5'000);
-    ASSERT_EQ(slot(handle).reuse_closed(6'000), 1U);
+    ASSERT_EQ(slot(handle).reuse_closed(4'900), 1U);
     ASSERT_TRUE(slot(handle).claim(40005));
     EXPECT_TRUE(slot(handle).note_refused(40005));
-    slot(handle).reuse_closed(7'000);
-    EXPECT_EQ(slot(handle).reuse_closed(8'000), 1U) << "it is tried again";
+    EXPECT_EQ(slot(handle).reuse_closed(5'000), 0U);
+    EXPECT_EQ(slot(handle).reuse_closed(5'499), 0U);
+    EXPECT_EQ(slot(handle).reuse_closed(5'500), 1U) << "it is tried again";
+    ASSERT_TRUE(slot(handle).claim(40005));
+    EXPECT_TRUE(slot(handle).note_refused(40005)) << "and waits again";
 }
 
-TEST_F(DestinationPoolTest, APortInTimeWaitCountsAsClosed) {
+TEST_F(DestinationPoolTest, OneThatWaitsDoesNotKeepOneThatWasClosed) {
+    const auto handle = pool_->find_or_make(key_of(53), kRange);
+    ASSERT_TRUE(slot(handle).claim(40005));
+    slot(handle).note_closed(40005);
+    ASSERT_EQ(slot(handle).reuse_closed(5'000), 1U);
+    ASSERT_TRUE(slot(handle).claim(40005));
+    ASSERT_TRUE(slot(handle).note_refused(40005));
+    ASSERT_TRUE(slot(handle).claim(40006));
+    slot(handle).note_closed(40006);
+    EXPECT_EQ(slot(handle).reuse_closed(5'000), 1U);
+    EXPECT_TRUE(slot(handle).claim(40006));
+}
+
+TEST_F(DestinationPoolTest, APortInTimeWaitWaits) {
     const auto handle = pool_->find_or_make(key_of(53), kRange);
     ASSERT_TRUE(slot(handle).claim(40005));
     KernelPorts in_kernel;
     in_kernel.waiting[40005 / 64] |= bit_of(40005);
     refresh(in_kernel);
     EXPECT_FALSE(slot(handle).unused.is_free(40005));
-    slot(handle).reuse_closed(5'000);
+    EXPECT_EQ(slot(handle).reuse_closed(5'000), 0U);
     EXPECT_EQ(slot(handle).reuse_closed(6'000), 1U);
 }
 
