@@ -30,8 +30,12 @@ constexpr Protocol kProtocols[] = {Protocol::udp, Protocol::tcp};
 
 std::string prefix_of_user() { return fmt::format("berth-run.{}.", ::geteuid()); }
 
+std::string prefix_of_runs() {
+    return fmt::format("{}{:x}-", prefix_of_user(), internal::own_pid_namespace());
+}
+
 std::string prefix_of_run() {
-    return fmt::format("{}/{}{:x}", kDirectory, prefix_of_user(), internal::own_process_word());
+    return fmt::format("{}/{}{:x}", kDirectory, prefix_of_runs(), internal::own_process_word());
 }
 
 TableOptions options_of(const RunRequest& request) {
@@ -149,7 +153,7 @@ Result<void> RunFiles::make_page(const RunRequest& request) {
 }
 
 void remove_abandoned_files() {
-    const std::string prefix = prefix_of_user();
+    const std::string prefix = prefix_of_runs();
     std::error_code error;
     std::vector<std::filesystem::path> abandoned;
     for (const auto& entry : std::filesystem::directory_iterator(kDirectory, error)) {

@@ -4,11 +4,12 @@
 // The files by which a supervisor and the programs of a run share their ports: in /dev/shm, for
 // this user alone.
 //
-//   berth-run.UID.PROCESS.page, .udp, .tcp    of one run; gone when it has ended
-//   berth-run.UID.table-NAME.udp, .tcp        of --table NAME; they stay
+//   berth-run.UID.PIDNS-PROCESS.page, .udp, .tcp    of one run; gone when it has ended
+//   berth-run.UID.table-NAME.udp, .tcp              of --table NAME; they stay
 //
-// PROCESS is the supervisor's pid and start time. What a killed supervisor has left is removed by
-// the next run; programs that still have it mapped keep it.
+// PROCESS is the supervisor's pid and start time, in the pid namespace PIDNS: containers may share
+// /dev/shm, and only those of the own one can be told to be dead. What a killed supervisor has left
+// is removed by the next run; programs that still have it mapped keep it.
 
 #include "cli/run/run_request.h"
 #include "src/interpose/run_page.h"

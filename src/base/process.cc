@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,6 +76,11 @@ std::uint64_t read_own_process_word() noexcept {
     const std::uint64_t word = self.packed();
     fork_page().process_word.store(word, std::memory_order_relaxed);
     return word;
+}
+
+std::uint64_t own_pid_namespace() noexcept {
+    struct stat pid_namespace{};
+    return ::stat("/proc/self/ns/pid", &pid_namespace) == 0 ? pid_namespace.st_ino : 0;
 }
 
 bool is_alive(const ProcessIdentity& process) noexcept {

@@ -38,6 +38,10 @@ inline std::uint64_t own_process_word() noexcept {
     return word != 0 ? word : read_own_process_word();
 }
 
+/// What tells apart the namespace in which this process has its pid; 0 when that is not known. An
+/// identity means nothing in another one. **Cost:** one system call.
+std::uint64_t own_pid_namespace() noexcept;
+
 /// False when the process has exited (a zombie counts as exited: its sockets are closed) or its pid
 /// now belongs to another. True when in doubt. **Cost:** four system calls.
 bool is_alive(const ProcessIdentity& process) noexcept;

@@ -27,10 +27,17 @@ DestinationKey key_of(const DestinationSlot& slot) noexcept {
     return key;
 }
 
-// Lets ports of closed connections be drawn again. Returns how many there are.
-unsigned reuse(DestinationSlot& slot, unsigned word, std::uint64_t ports) noexcept {
-    slot.recycled[word].fetch_or(ports, std::memory_order_acq_rel);
-    return slot.unused.release_word(word, ports);
+// Lets `ports` be drawn again. Returns how many there are.
+unsigned reuse_all(DestinationSlot& slot, PortBits& ports) noexcept {
+    unsigned count = 0;
+    for (unsigned i = 0; i < kWordCount; ++i) {
+        if (ports[i].load(std::memory_order_relaxed) != 0) {
+            const std::uint64_t taken = ports[i].exchange(0, std::memory_order_acq_rel);
+            slot.recycled[i].fetch_or(taken, std::memory_order_acq_rel);
+            count += slot.unused.release_word(i, taken);
+        }
+    }
+    return count;
 }
 
 }  // namespace
@@ -70,25 +77,13 @@ bool DestinationSlot::note_refused(std::uint16_t port) noexcept {
 
 unsigned DestinationSlot::reuse_closed(std::uint64_t now_ms) noexcept {
     constexpr std::uint64_t kTurnMs = 500;
-    unsigned count = 0;
-    for (unsigned i = 0; i < kWordCount; ++i) {
-        if (closed[i].load(std::memory_order_relaxed) != 0) {
-            count += reuse(*this, i, closed[i].exchange(0, std::memory_order_acq_rel));
-        }
-    }
+    const unsigned count = reuse_all(*this, closed);
     std::uint64_t next = next_turn_ms.load(std::memory_order_relaxed);
     if (count > 0 || now_ms < next ||
         !next_turn_ms.compare_exchange_strong(next, now_ms + kTurnMs)) {
         return count;
     }
-    for (unsigned i = 0; i < kWordCount; ++i) {
-        const std::uint64_t rested = waiting_before[i].exchange(
-            waiting[i].exchange(0, std::memory_order_acq_rel), std::memory_order_acq_rel);
-        if (rested != 0) {
-            count += reuse(*this, i, rested);
-        }
-    }
-    return count;
+    return reuse_all(*this, waiting);
 }
 
 DestinationHandle DestinationPool::find_or_make(const DestinationKey& key,
@@ -136,7 +131,6 @@ bool DestinationPool::make(DestinationSlot& slot, std::uint32_t seen, const Dest
         const std::uint64_t wanted = ports_of_range(range, i);
         slot.closed[i].store(0, std::memory_order_relaxed);
         slot.waiting[i].store(0, std::memory_order_relaxed);
-        slot.waiting_before[i].store(0, std::memory_order_relaxed);
         slot.recycled[i].store(0, std::memory_order_relaxed);
         slot.fresh[i].store(0, std::memory_order_relaxed);
         slot.unused.claim_word(i, ~wanted);
@@ -188,13 +182,10 @@ void DestinationPool::end_refresh(const Snapshot& snapshot, const KernelPorts& i
         const std::uint64_t must_wait = snapshot.used[i] & waiting & ~fresh;
         slot->closed[i].fetch_and(~(gone | must_wait), std::memory_order_acq_rel);
         slot->waiting[i].fetch_and(~gone, std::memory_order_acq_rel);
-        slot->waiting_before[i].fetch_and(~gone, std::memory_order_acq_rel);
         slot->recycled[i].fetch_and(~gone, std::memory_order_acq_rel);
         slot->unused.release_word(i, gone);
         slot->unused.claim_word(i, connected & slot->unused.word(i));
-        slot->waiting[i].fetch_or(
-            must_wait & ~slot->waiting_before[i].load(std::memory_order_relaxed),
-            std::memory_order_acq_rel);
+        slot->waiting[i].fetch_or(must_wait, std::memory_order_acq_rel);
         still_used |= (snapshot.used[i] & ~gone) | connected | fresh;
     }
     if (still_used == 0) {

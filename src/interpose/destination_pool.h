@@ -15,8 +15,9 @@
 //   closed   its connection was closed; drawn when nothing else is left: where the other side
 //   closed
 //            first, or the kernel may reuse what is in TIME_WAIT, it can be had
-//   waiting  the kernel has refused it after that, or shows it in TIME_WAIT: drawn again after half
-//            a second to a second (net.ipv4.tcp_tw_reuse, by default on loopback)
+//   waiting  the kernel has refused it after that, or shows it in TIME_WAIT, which it may reuse
+//   after
+//            a second (net.ipv4.tcp_tw_reuse, by default on loopback): drawn again twice a second
 //
 // A slot's state holds a generation, so that whoever remembers a slot notices that it has been
 // given to another destination. One that is noticed too late is another wrong hint.
@@ -47,9 +48,8 @@ struct DestinationSlot {
     PortSet unused;
     PortBits fresh;
     PortBits closed;
-    PortBits waiting;         // since the last turn
-    PortBits waiting_before;  // before it
-    PortBits recycled;        // drawn again after having been closed, unless refused since
+    PortBits waiting;
+    PortBits recycled;  // drawn again after having been closed, unless refused since
     std::array<std::atomic<std::uint64_t>, 5> key;
     std::atomic<std::uint32_t> state;  // generation << 2 | Stage
     std::atomic<std::uint64_t> next_recheck_ms;
@@ -65,7 +65,7 @@ struct DestinationSlot {
     /// closed connection.
     bool note_refused(std::uint16_t port) noexcept;
     /// Lets the ports of closed connections be drawn again, and when there are none, those that
-    /// have waited long enough. Returns how many there were. **Cost:** a microsecond.
+    /// wait. Returns how many there were. **Cost:** a microsecond.
     unsigned reuse_closed(std::uint64_t now_ms) noexcept;
 };
 

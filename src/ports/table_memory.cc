@@ -2,6 +2,7 @@
 #include "src/ports/table_memory.h"
 
 #include "src/base/kernel_constants.h"
+#include "src/base/process.h"
 #include "src/base/system_calls.h"
 
 #include <fcntl.h>
@@ -53,10 +54,7 @@ void read_boot_id(std::uint64_t (&id)[2]) noexcept {
 // The places that a table belongs to: this boot, this network namespace, this pid namespace.
 Result<void> fill_home(TableConstants& constants) {
     constants.netns_cookie = BERTH_TRY(read_netns_cookie());
-    struct stat pid_namespace{};
-    if (::stat("/proc/self/ns/pid", &pid_namespace) == 0) {
-        constants.pidns_inode = pid_namespace.st_ino;
-    }
+    constants.pidns_inode = own_pid_namespace();
     read_boot_id(constants.boot_id);
     return {};
 }

@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPrefix = "berth-run.";
 constexpr int kRemoveAttempts =
     100;  // A process leaves its cgroup a moment after it is waited for.
 constexpr int kMaxDepth = 64;
@@ -82,12 +81,15 @@ void remove_cgroup(const std::string& path) {
     }
 }
 
-// "berth-run.PROCESS.NUMBER": whose process is gone.
-bool is_abandoned(std::string_view name) {
-    if (!name.starts_with(kPrefix)) {
+// A cgroup's name is this and "PROCESS.NUMBER". Whether a process of another pid namespace lives
+// cannot be told, so its cgroups have another prefix.
+std::string name_prefix() { return "berth-run." + std::to_string(own_pid_namespace()) + "-"; }
+
+bool is_abandoned(std::string_view name, std::string_view prefix) {
+    if (!name.starts_with(prefix)) {
         return false;
     }
-    name.remove_prefix(std::string_view(kPrefix).size());
+    name.remove_prefix(prefix.size());
     std::uint64_t word = 0;
     const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), word);
     return failure == std::errc{} && end != name.data() + name.size() && *end == '.' &&
@@ -95,9 +97,10 @@ bool is_abandoned(std::string_view name) {
 }
 
 void remove_abandoned(const std::string& parent) {
+    const std::string prefix = name_prefix();
     std::error_code error;
     for (fs::directory_iterator at(parent, error), end; !error && at != end; at.increment(error)) {
-        if (is_abandoned(at->path().filename().string())) {
+        if (is_abandoned(at->path().filename().string(), prefix)) {
             remove_cgroup(at->path().string());
         }
     }
@@ -161,8 +164,8 @@ Result<ChildCgroup> ChildCgroup::create() {
     const std::string parent = BERTH_TRY(own_cgroup());
     remove_abandoned(parent);
     static std::atomic<unsigned> made_count{0};
-    const std::string path = parent + "/" + kPrefix + std::to_string(own_process_word()) + "." +
-                             std::to_string(++made_count);
+    const std::string path = parent + "/" + name_prefix() + std::to_string(own_process_word()) +
+                             "." + std::to_string(++made_count);
     if (::mkdir(path.c_str(), 0755) != 0) {
         return std::unexpected(Error::from_errno(errno, "make cgroup", path,
                                                  "this needs root, or a cgroup that is delegated"));
