@@ -3,6 +3,7 @@
 
 import collections
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -47,16 +48,20 @@ def find(program):
     return path
 
 
-def drive(module, berth):
-    """What the module's drive() found, in namespaces of its own: when it ends, or is killed, all
-    that it has started ends."""
+def end_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
+def drive(module, berth, *words):
+    """What the module's drive(stage, *words) found, in namespaces of its own: when it ends, or is
+    killed, all that it has started ends."""
     user = [] if os.geteuid() == 0 else ["-Ur"]
     command = ["unshare", *user, "-n", "-p", "-f", "-m", "--kill-child", "--mount-proc",
                sys.executable, "-c", ENTER_NAMESPACE, sys.executable,
                os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_clients"),
-               "--inside", module, *([berth] if berth else [])]
+               "--inside", module, berth or "", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, text=True) as process:
+                          stdin=subprocess.DEVNULL, text=True, preexec_fn=end_with_parent) as process:
         try:
             output, errors = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -113,7 +118,8 @@ class Stage:
         return Ended(end.returncode, end.stdout, end.stderr, time.monotonic() - began)
 
     def start(self, *words, port=None, **how):
-        """A server, which has begun when something listens at `port`."""
+        """A server, which has begun when something listens at `port`. Without `counts` or berth
+        it is the process itself, otherwise what that runs."""
         log = open(self.path("log"), "w", encoding="ascii")  # noqa: SIM115: for the process
         process = subprocess.Popen(self.command(*words, **how), stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=log)
@@ -126,7 +132,7 @@ class Stage:
 
     def stop(self, process):
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+            os.kill(last_child(process.pid), signal.SIGTERM)
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -155,6 +161,14 @@ class Stage:
             self.at_end.callback(each.close)
         return held
 
+    def hold_rest(self, kind):
+        """Takes whatever is left of the range."""
+        for port in range(FIRST, LAST + 1):
+            each = socket.socket(socket.AF_INET, kind)
+            self.at_end.callback(each.close)
+            with contextlib.suppress(OSError):
+                each.bind(("", port))
+
     def serve(self, answer, port, kind=socket.SOCK_STREAM):
         """Answers in a thread for each connection, or for each datagram."""
         server = socket.socket(socket.AF_INET, kind)
@@ -173,6 +187,20 @@ class Stage:
                 threading.Thread(target=answer, args=what, daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
+
+
+def last_child(pid):
+    """Of berth, which starts strace, which starts the program."""
+    while children := children_of(pid):
+        if os.readlink(f"/proc/{pid}/exe").rsplit("/")[-1] not in ("berth", "strace"):
+            break
+        pid = children[0]
+    return pid
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        return [int(each) for each in children.read().split()]
 
 
 def is_served(port):
@@ -195,6 +223,14 @@ def http(stream):
     with stream, contextlib.suppress(OSError):
         while stream.recv(65536):
             stream.sendall(ANSWER)
+
+
+def http_once(stream):
+    """Answers one request with a body that ends as the connection does, which the server so closes
+    first: TIME_WAIT is the server's."""
+    with stream, contextlib.suppress(OSError):
+        stream.recv(65536)
+        stream.sendall(b"HTTP/1.0 200 OK\r\n\r\nok")
 
 
 def slow_http(seconds):
@@ -224,15 +260,18 @@ def dns(seconds=0):
     return answer
 
 
+RCODES = {0: "NOERROR", 2: "SERVFAIL", 3: "NXDOMAIN", 5: "REFUSED"}
+
+
 def ask(port, name, seconds=10):
     """(RCODE or "none", how many milliseconds it took)"""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.bind((HERE, 0) if seconds == 0 else (HERE, 10000 + os.urandom(1)[0]))
+        bind_outside(client)
         client.settimeout(seconds)
         began = time.monotonic()
         client.sendto(query(name), (HERE, port))
         try:
-            rcode = {0: "NOERROR", 2: "SERVFAIL", 5: "REFUSED"}.get(client.recv(4096)[3] & 15)
+            rcode = RCODES[client.recv(4096)[3] & 15]
         except TimeoutError:
             rcode = "none"
         return rcode, (time.monotonic() - began) * 1e3

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dnsmasq: a forwarder that sends each query from a fresh UDP port; every one of them is held."""
+
+import socket
+import statistics
+import time
+
+from stage import HERE, ask, check, dns, drive as drive_in_namespace
+
+UDP = socket.SOCK_DGRAM
+
+
+def drive(stage, how="plain"):
+    stage.serve(dns(), 20053, UDP)
+    process = stage.start(
+        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+        "--port=5353", f"--listen-address={HERE}", "--bind-interfaces", f"--server={HERE}#20053",
+        "--user=root", "--pid-file=", "--cache-size=0", port=5353,
+        counts="sendto,bind,connect,sendmsg" if how == "counted" else None)
+    stage.hold(UDP, 95)
+    found = {"few": [ask(5353, f"a{number}.example.org") for number in range(20)]}
+    time.sleep(0.6)  # what it has closed rests in berth's table
+    stage.hold_rest(UDP)
+    found["none"] = [ask(5353, f"b{number}.example.org") for number in range(1 if how == "counted" else 5)]
+    if how == "counted":
+        stage.stop(process)
+        found["sendto"] = stage.calls()["sendto"]
+    return found
+
+
+def nap_ms():
+    """What dnsmasq's 1001 sleeps of 10 µs take by themselves."""
+    began = time.perf_counter()
+    for _ in range(1001):
+        time.sleep(1e-5)
+    return (time.perf_counter() - began) * 1e3
+
+
+def say(found, counted):
+    few, none = found["few"], found["none"]
+    answered = sum(rcode == "NOERROR" for rcode, _ in few)
+    return (f"95 held: {answered} of {len(few)} answered, "
+            f"{statistics.median(ms for _, ms in few):.1f} ms; all held: "
+            f"{'/'.join(sorted({rcode for rcode, _ in none}))} after "
+            f"{statistics.median(ms for _, ms in none):.0f} ms, {counted['sendto'][1]} failed sendto() "
+            "a query, and nobody else is answered meanwhile")
+
+
+def run(berth):
+    without, with_berth = drive_in_namespace("dnsmasq", None), drive_in_namespace("dnsmasq", berth)
+    naps = nap_ms()
+    check(all(rcode == "NOERROR" for rcode, _ in with_berth["few"]), with_berth)
+    check(all(rcode == "REFUSED" for rcode, _ in with_berth["none"]), with_berth)
+    slowest = max(ms for _, ms in with_berth["none"])
+    check(slowest - naps < 200, f"{slowest} ms, of which it sleeps {naps}")
+    return {
+        "program": "dnsmasq, a forwarder without cache",
+        "calls": "sendto on a fresh UDP socket",
+        "without": say(without, drive_in_namespace("dnsmasq", None, "counted")),
+        "with": say(with_berth, drive_in_namespace("dnsmasq", berth, "counted")),
+        "why not": "EAGAIN is what the kernel says, and dnsmasq tries 1000 times more with a sleep of "
+                   f"10 µs each, which alone take {naps:.0f} ms here.",
+    }

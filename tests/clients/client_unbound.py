@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""unbound: chooses a random port for each query itself, and binds it; 99 of its 100 are held."""
+
+import collections
+import socket
+import statistics
+
+from stage import FIRST, HERE, LAST, ask, check, dns, drive as drive_in_namespace
+
+QUERIES = 20
+
+CONFIGURATION = f"""
+server:
+  interface: {HERE}
+  port: 5353
+  do-ip6: no
+  do-daemonize: no
+  username: ""
+  chroot: ""
+  directory: "DIRECTORY"
+  pidfile: ""
+  logfile: ""
+  use-syslog: no
+  module-config: "iterator"
+  do-not-query-localhost: no
+  num-threads: 1
+  outgoing-port-avoid: 0-65535
+  outgoing-port-permit: {FIRST}-{LAST}
+forward-zone:
+  name: "."
+  forward-addr: {HERE}@20053
+remote-control:
+  control-enable: no
+"""
+
+
+def drive(stage, how="plain"):
+    stage.serve(dns(), 20053, socket.SOCK_DGRAM)
+    file = stage.path("unbound.conf", CONFIGURATION.replace("DIRECTORY", stage.directory))
+    process = stage.start("unbound", "-d", "-c", file, port=5353,
+                          counts="bind" if how == "counted" else None,
+                          options=["--on-taken", "another"])
+    stage.hold(socket.SOCK_DGRAM, 99)
+    answers = [ask(5353, f"a{number}.example.org") for number in range(QUERIES)]
+    if how == "plain":
+        stage.hold_rest(socket.SOCK_DGRAM)
+        return {"answers": answers, "full": [ask(5353, f"b{number}.example.org")
+                                             for number in range(3)]}
+    stage.stop(process)
+    return {"answers": answers, "bind": stage.calls()["bind"]}
+
+
+def say(plain, counted):
+    calls, failed = counted["bind"]
+    rcodes = collections.Counter(rcode for rcode, _ in plain["answers"])
+    return (f"99 held: {calls / QUERIES:,.1f} bind() a query, {failed / QUERIES:,.1f} of them fail; "
+            f"{', '.join(f'{count} {rcode}' for rcode, count in rcodes.items())}, "
+            f"{statistics.median(ms for _, ms in plain['answers']):.1f} ms; all held: "
+            f"{plain['full'][0][0]}, {statistics.median(ms for _, ms in plain['full']):,.0f} ms")
+
+
+def run(berth):
+    without, with_berth = ((drive_in_namespace("unbound", how), drive_in_namespace("unbound", how,
+                                                                                   "counted"))
+                           for how in (None, berth))
+    plain, counted = with_berth
+    check(all(rcode == "NOERROR" for rcode, _ in plain["answers"]), plain)
+    # One for the port that it listens at, at most.
+    check(counted["bind"][0] <= 2 * QUERIES + 1, counted)
+    return {
+        "program": f"unbound, outgoing-port-permit: {FIRST}-{LAST}; --on-taken another",
+        "calls": "bind to a random port of its own choice, up to 10,000 times a query",
+        "without": say(*without),
+        "with": say(*with_berth),
+        "why not": "With every port held it tries 10,000 times still, each time with the same answer. "
+                   "So it does with one port left and two queries at once.",
+    }
