@@ -120,9 +120,15 @@ class Stage:
     def start(self, *words, port=None, **how):
         """A server, which has begun when something listens at `port`. Without `counts` or berth
         it is the process itself, otherwise what that runs."""
-        log = open(self.path("log"), "w", encoding="ascii")  # noqa: SIM115: for the process
-        process = subprocess.Popen(self.command(*words, **how), stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=log)
+        return self.start_command(self.command(*words, **how), port)
+
+    def beside(self, *words, port=None):
+        """A server that is never under berth."""
+        return self.start_command([find(words[0]), *words[1:]], port)
+
+    def start_command(self, command, port):
+        log = open(self.path("log"), "a", encoding="ascii")  # noqa: SIM115: for the process
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.at_end.callback(self.stop, process)
         end = time.monotonic() + 10
         while not is_served(port):

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wrk: more connections than there are ports."""
+
+import re
+import socket
+
+from stage import HERE, check, drive as drive_in_namespace, http
+
+
+def drive(stage):
+    stage.serve(http, 20000)
+    stage.hold(socket.SOCK_STREAM, 90)
+    found = {}
+    for connections in (10, 20):
+        end = stage.run("wrk", "-t1", f"-c{connections}", "-d1s", f"http://{HERE}:20000/")
+        errors = re.search(r"Socket errors: connect (\d+)", end.output)
+        rate = re.search(r"Requests/sec: +([\d.]+)", end.output)
+        found[f"-c{connections}"] = {"code": end.code, "errors": int(errors[1]) if errors else 0,
+                                     "rate": float(rate[1]) if rate else 0}
+    return found
+
+
+def say(found):
+    return "; ".join(f"{name}: exit {each['code']}, {each['errors']} failed connects, "
+                     f"{'requests go on' if each['rate'] else 'no requests'}"
+                     for name, each in found.items())
+
+
+def run(berth):
+    without, with_berth = drive_in_namespace("wrk", None), drive_in_namespace("wrk", berth)
+    check(with_berth["-c10"]["errors"] == 0 and with_berth["-c10"]["rate"] > 0, with_berth)
+    check(with_berth["-c20"]["errors"] <= without["-c20"]["errors"], without, with_berth)
+    return {
+        "program": "wrk, 90 held, connections that stay open",
+        "calls": "connect",
+        "without": say(without),
+        "with": say(with_berth),
+        "why not": "Ten ports are ten connections to one destination, and these are never closed: "
+                   "nothing to wait for.",
+    }
