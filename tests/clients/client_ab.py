@@ -4,7 +4,7 @@
 import re
 import socket
 
-from stage import HERE, check, drive as drive_in_namespace, http_once
+from stage import HERE, drive as drive_in_namespace, http_once, promise
 
 
 def drive(stage, concurrency, *options):
@@ -28,7 +28,7 @@ def run(berth):
     few = [drive_in_namespace("ab", each, "5") for each in (None, berth)]
     many = [drive_in_namespace("ab", *each) for each in (
         [None, "20"], [berth, "20", "--when-full", "wait=1"])]
-    check(few[1]["code"] == 0 and few[1]["complete"] == 200, few[1])
+    promise(few[1]["code"] == 0 and few[1]["complete"] == 200, few[1])
     return {
         "program": "ab -n 200, 90 held",
         "calls": "connect",

@@ -5,7 +5,7 @@ import socket
 import statistics
 import time
 
-from stage import HERE, ask, check, dns, drive as drive_in_namespace
+from stage import HERE, ask, dns, drive as drive_in_namespace, promise
 
 UDP = socket.SOCK_DGRAM
 
@@ -49,10 +49,10 @@ def say(found, counted):
 def run(berth):
     without, with_berth = drive_in_namespace("dnsmasq", None), drive_in_namespace("dnsmasq", berth)
     naps = nap_ms()
-    check(all(rcode == "NOERROR" for rcode, _ in with_berth["few"]), with_berth)
-    check(all(rcode == "REFUSED" for rcode, _ in with_berth["none"]), with_berth)
+    promise(all(rcode == "NOERROR" for rcode, _ in with_berth["few"]), with_berth)
+    promise(all(rcode == "REFUSED" for rcode, _ in with_berth["none"]), with_berth)
     slowest = max(ms for _, ms in with_berth["none"])
-    check(slowest - naps < 200, f"{slowest} ms, of which it sleeps {naps}")
+    promise(slowest - naps < 200, f"{slowest} ms, of which it sleeps {naps}")
     return {
         "program": "dnsmasq, a forwarder without cache",
         "calls": "sendto on a fresh UDP socket",

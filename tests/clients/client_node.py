@@ -4,7 +4,7 @@
 import json
 import socket
 
-from stage import HERE, check, drive as drive_in_namespace
+from stage import HERE, check, drive as drive_in_namespace, promise
 
 SCRIPT = """
 const net = require('net'), dgram = require('dgram');
@@ -52,7 +52,7 @@ def say(found):
 
 def run(berth):
     without, with_berth = drive_in_namespace("node", None), drive_in_namespace("node", berth)
-    check(with_berth == {"open": 10, "tcp_errors": {"EADDRNOTAVAIL": 20}, "ports": 10,
+    promise(with_berth == {"open": 10, "tcp_errors": {"EADDRNOTAVAIL": 20}, "ports": 10,
                          "udp_errors": {"EADDRINUSE": 20}}, with_berth)
     return {
         "program": "node, 30 connects and 30 dgram binds, 90 held",

@@ -3,7 +3,7 @@
 
 import re
 
-from stage import HERE, check, drive as drive_in_namespace
+from stage import HERE, drive as drive_in_namespace, promise
 
 
 def drive(stage, *options):
@@ -25,7 +25,7 @@ def say(found):
 def run(berth):
     without, plain, waiting = (drive_in_namespace("redis_benchmark", *how) for how in (
         [None], [berth], [berth, "--when-full", "wait=10"]))
-    check(waiting["code"] == 0, waiting)
+    promise(waiting["code"] == 0, waiting)
     return {
         "program": "redis-benchmark -k 0 -c 20 -n 300, none held",
         "calls": "connect",

@@ -3,15 +3,17 @@
 
 import re
 import socket
+import time
 
-from stage import HERE, check, drive as drive_in_namespace, http
+from stage import HERE, drive as drive_in_namespace, http, promise
 
 
 def drive(stage):
     stage.serve(http, 20000)
     stage.hold(socket.SOCK_STREAM, 90)
     found = {}
-    for connections in (10, 20):
+    for connections in (9, 20):
+        time.sleep(1.1)  # until the TIME_WAIT of the last ones may be reused
         end = stage.run("wrk", "-t1", f"-c{connections}", "-d1s", f"http://{HERE}:20000/")
         errors = re.search(r"Socket errors: connect (\d+)", end.output)
         rate = re.search(r"Requests/sec: +([\d.]+)", end.output)
@@ -28,13 +30,13 @@ def say(found):
 
 def run(berth):
     without, with_berth = drive_in_namespace("wrk", None), drive_in_namespace("wrk", berth)
-    check(with_berth["-c10"]["errors"] == 0 and with_berth["-c10"]["rate"] > 0, with_berth)
-    check(with_berth["-c20"]["errors"] <= without["-c20"]["errors"], without, with_berth)
+    promise(with_berth["-c9"]["errors"] == 0 and with_berth["-c9"]["rate"] > 0, with_berth)
+    promise(with_berth["-c20"]["errors"] <= without["-c20"]["errors"], (without, with_berth))
     return {
         "program": "wrk, 90 held, connections that stay open",
         "calls": "connect",
         "without": say(without),
         "with": say(with_berth),
-        "why not": "Ten ports are ten connections to one destination, and these are never closed: "
-                   "nothing to wait for.",
+        "why not": "Ten ports are ten connections to one destination (wrk makes one more than -c says, first), "
+                   "and these are never closed: nothing to wait for.",
     }

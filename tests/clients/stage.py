@@ -41,6 +41,15 @@ def check(condition, *what):
         raise AssertionError(*what)
 
 
+# What did not hold in this run; the row is shown all the same.
+broken = []
+
+
+def promise(condition, what):
+    if not condition:
+        broken.append(str(what))
+
+
 def find(program):
     path = shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     if path is None:

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iperf3: a connection a stream, and one more."""
+
+import json
+import socket
+
+from stage import HERE, drive as drive_in_namespace, promise
+
+
+def drive(stage):
+    stage.hold(socket.SOCK_STREAM, 95)
+    found = {}
+    for number, streams in enumerate((4, 8)):
+        stage.beside("iperf3", "-s", "-1", "-B", HERE, "-p", str(20000 + number), port=20000 + number)
+        end = stage.run("iperf3", "-c", HERE, "-p", 20000 + number, "-P", streams, "-t", 1, "-J")
+        result = json.loads(end.output or "{}")
+        found[f"-P {streams}"] = {"code": end.code, "error": result.get("error", ""),
+                                  "streams": len(result.get("end", {}).get("streams", []))}
+    return found
+
+
+def say(found):
+    return "; ".join(f"{name}: exit {each['code']}, {each['streams']} streams" +
+                     (f" ({each['error']})" if each["error"] else "") for name, each in found.items())
+
+
+def run(berth):
+    without, with_berth = drive_in_namespace("iperf3", None), drive_in_namespace("iperf3", berth)
+    promise(with_berth["-P 4"]["streams"] == 4, with_berth)
+    return {
+        "program": "iperf3, 95 held",
+        "calls": "connect",
+        "without": say(without),
+        "with": say(with_berth),
+        "why not": "Five ports are four streams and their control connection.",
+    }

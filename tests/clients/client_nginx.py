@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nginx as a proxy: more requests at once than there are ports."""
+
+import socket
+import time
+
+from stage import HERE, drive as drive_in_namespace, get_many, promise, slow_http
+
+CONFIGURATION = f"""
+daemon off;
+user root;
+worker_processes 2;
+error_log DIRECTORY/error.log;
+pid DIRECTORY/pid;
+events {{ worker_connections 1000; }}
+http {{
+  access_log off;
+  client_body_temp_path DIRECTORY/body;
+  proxy_temp_path DIRECTORY/proxy;
+  fastcgi_temp_path DIRECTORY/fastcgi;
+  uwsgi_temp_path DIRECTORY/uwsgi;
+  scgi_temp_path DIRECTORY/scgi;
+  server {{ listen {HERE}:8080; location / {{ proxy_pass http://{HERE}:20000; }} }}
+}}
+"""
+
+
+def drive(stage, *options):
+    stage.serve(slow_http(0.3), 20000)
+    file = stage.path("nginx.conf", CONFIGURATION.replace("DIRECTORY", stage.directory))
+    stage.hold(socket.SOCK_STREAM, 80)
+    stage.start("nginx", "-c", file, port=8080, options=options)
+    found = {"15": get_many(8080, 15)}
+    time.sleep(1.2)
+    found["40"] = get_many(8080, 40)
+    time.sleep(1.2)
+    found["again"] = get_many(8080, 15)
+    with open(stage.path("error.log"), encoding="utf-8") as log:
+        found["logged"] = log.read().count("99: Cannot assign requested address")
+    return found
+
+
+def say_one(found):
+    return ", ".join(f"{count}× {status} in {found['ms'][status]:.0f} ms"
+                     for status, count in sorted(found["statuses"].items()))
+
+
+def say(found):
+    return f"15 at once: {say_one(found['15'])}; 40 at once: {say_one(found['40'])}; 15 again: " \
+           f"{say_one(found['again'])}"
+
+
+def run(berth):
+    without, plain, waiting = (drive_in_namespace("nginx", *how) for how in (
+        [None], [berth], [berth, "--when-full", "wait=1"]))
+    promise(plain["15"]["statuses"] == {"200": 15}, plain)
+    promise(plain["again"]["statuses"] == {"200": 15}, plain)
+    promise(plain["40"]["statuses"].get("200", 0) >= 20, plain)
+    return {
+        "program": "nginx, 2 workers, a proxy before a server that takes 0.3 s; 80 held",
+        "calls": "connect",
+        "without": say(without),
+        "with": f"{say(plain)}. With --when-full wait=1: {say(waiting)}",
+        "why not": "Twenty ports are twenty requests at once. A worker that waits for a port answers "
+                   "nobody meanwhile, and closes none of its connections.",
+    }

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sipp -t un: a UDP port a call."""
+
+import re
+import socket
+
+from stage import HERE, drive as drive_in_namespace, promise
+
+# Calls of 50 ms, ten in a row at 100 a second: about six at a time.
+CALL = ["-sn", "uac", "-t", "un", "-nostdin", "-i", HERE, "-p", "15060", "-d", "50", "-timeout", "15s",
+        "-max_socket", "200"]
+
+
+def drive(stage):
+    stage.beside("sipp", "-sn", "uas", "-i", HERE, "-p", "20060", "-nostdin", "-timeout", "40s",
+                 port=20060)
+    stage.hold(socket.SOCK_DGRAM, 80)
+    found = {}
+    for calls in (10, 60):
+        end = stage.run("sipp", f"{HERE}:20060", *CALL, "-m", calls, "-r", calls)
+        error = re.search(r"Unable to bind[^\n]*", end.output + end.errors)
+        found[f"{calls} calls at once"] = {"code": end.code, "error": error[0] if error else ""}
+    return found
+
+
+def say(found):
+    return "; ".join(f"{name}: exit {each['code']}" + (f" ({each['error']})" if each["error"] else "")
+                     for name, each in found.items())
+
+
+def run(berth):
+    without, with_berth = drive_in_namespace("sipp", None), drive_in_namespace("sipp", berth)
+    promise(with_berth["10 calls at once"]["code"] == 0, with_berth)
+    return {
+        "program": "sipp -t un, 80 held",
+        "calls": "bind(0)",
+        "without": say(without),
+        "with": say(with_berth),
+        "why not": "It keeps a port for each call that it has open, and ends at the first that gets "
+                   "none.",
+    }
