@@ -6,6 +6,8 @@
 #   make build     the library and the command  make shared   tests of the shared library
 #   make format    format the sources           make tidy     clang-tidy over the sources
 #   make headers   compile each public header alone
+#   make clients   'berth run' with programs of others (their packages start services: nginx, redis,
+#                  unbound, haproxy), and docs/clients.md anew; ARGS='curl wrk' for these alone
 #
 # PRESET=dev (or another of CMakePresets.json) instead of release for bench, test, build, headers.
 # ARGS='bind --protocol udp' is passed to 'berth bench', and to ctest by the tests.
@@ -29,7 +31,7 @@ endef
 compile = @cmake --build --preset $(1) -j $(JOBS)
 run_tests = @ctest --preset $(1) -j $(JOBS) $(ARGS)
 
-.PHONY: bench build test shared asan tsan headers format format-check tidy tidy-files
+.PHONY: bench build clients test shared asan tsan headers format format-check tidy tidy-files
 .SILENT: bench
 
 bench:
@@ -54,6 +56,12 @@ shared:
 	$(call configure,shared,ON)
 	$(call compile,shared)
 	$(call run_tests,shared)
+
+clients:
+	@packaging/install-packages build peers test clients
+	$(call configure,$(PRESET),OFF)
+	$(call compile,$(PRESET)) --target berth_command
+	tests/clients/run_clients $(if $(ARGS),,--markdown docs/clients.md) build/$(PRESET)/berth $(ARGS)
 
 asan tsan:
 	@packaging/install-packages build peers test check
