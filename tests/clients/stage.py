@@ -23,7 +23,9 @@ HERE = "127.0.0.1"
 PATIENCE = 60
 
 ENTER_NAMESPACE = f"""
-import fcntl, os, socket, struct, sys
+import fcntl, os, socket, struct, subprocess, sys
+# `berth run` keeps its files there, and takes those of processes that it cannot see for abandoned.
+subprocess.run(["mount", "-t", "tmpfs", "none", "/dev/shm"], check=True)
 with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as setting:
     setting.write("{FIRST} {LAST}")
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
