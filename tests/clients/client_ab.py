@@ -13,7 +13,8 @@ def drive(stage, concurrency, *options):
     end = stage.run("ab", "-q", "-n", "200", "-c", concurrency, f"http://{HERE}:20000/",
                     options=options)
     complete = re.search(r"Complete requests: +(\d+)", end.output)
-    aborted = re.search(r"(Total of \d+ requests completed|apr_\w+\(\): [^\n]*)", end.output + end.errors)
+    aborted = re.search(r"(Total of \d+ requests completed|apr_\w+\(\): [^\n]*)",
+                        end.output + end.errors)
     return {"code": end.code, "complete": int(complete[1]) if complete else 0,
             "aborted": aborted[1] if aborted else "", "seconds": end.seconds}
 
@@ -35,7 +36,7 @@ def run(berth):
         "without": f"{say(5, few[0])}. {say(20, many[0])}",
         "with": f"{say(5, few[1])}. With --when-full wait=1, {say(20, many[1])}",
         "why not": "A port is not given again for half a second toward a destination when its "
-                   "connection was closed, also where the other side closed first and the kernel has it "
-                   "free at once: with few ports ab gets less than alone. One thread has all connections: while it waits for a port in connect(), it closes "
-                   "none.",
+                   "connection was closed, also where the other side closed first and the kernel"
+                   " has it free at once: with few ports ab gets less than alone. One thread has"
+                   " all connections: while it waits for a port in connect(), it closes none.",
     }

@@ -55,5 +55,6 @@ def run(berth):
         "calls": "connect; --interface: bind(0) with IP_BIND_ADDRESS_NO_PORT",
         "without": say(without),
         "with": say(with_berth),
-        "why not": "A process each: starting one costs a few milliseconds more than the port does.",
+        "why not": "Each curl is a `berth run` of its own here, whose start costs more than any "
+                   "port search.",
     }

@@ -21,7 +21,8 @@ def drive(stage, how="plain"):
     found = {"few": [ask(5353, f"a{number}.example.org") for number in range(20)]}
     time.sleep(0.6)  # what it has closed rests in berth's table
     stage.hold_rest(UDP)
-    found["none"] = [ask(5353, f"b{number}.example.org") for number in range(1 if how == "counted" else 2)]
+    found["none"] = [ask(5353, f"b{number}.example.org")
+                     for number in range(1 if how == "counted" else 2)]
     if how == "counted":
         stage.stop(process)
         found["sendto"] = stage.calls()["sendto"]
@@ -42,8 +43,8 @@ def say(found, counted):
     return (f"95 held: {answered} of {len(few)} answered, "
             f"{statistics.median(ms for _, ms in few):.1f} ms; all held: "
             f"{'/'.join(sorted({rcode for rcode, _ in none}))} after "
-            f"{statistics.median(ms for _, ms in none):.0f} ms, {counted['sendto'][1]} failed sendto() "
-            "a query, and nobody else is answered meanwhile")
+            f"{statistics.median(ms for _, ms in none):.0f} ms, {counted['sendto'][1]} failed "
+            "sendto() a query, and nobody else is answered meanwhile")
 
 
 def run(berth):
@@ -58,6 +59,6 @@ def run(berth):
         "calls": "sendto on a fresh UDP socket",
         "without": say(without, drive_in_namespace("dnsmasq", None, "counted")),
         "with": say(with_berth, drive_in_namespace("dnsmasq", berth, "counted")),
-        "why not": "EAGAIN is what the kernel says, and dnsmasq tries 1000 times more with a sleep of "
-                   f"10 µs each, which alone take {naps:.0f} ms here.",
+        "why not": "EAGAIN is what the kernel says, and dnsmasq tries 1000 times more with a "
+                   f"sleep of 10 µs each, which alone take {naps:.0f} ms here.",
     }

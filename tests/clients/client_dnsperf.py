@@ -29,7 +29,8 @@ def say(found):
 
 def run(berth):
     without, with_berth = drive_in_namespace("dnsperf", None), drive_in_namespace("dnsperf", berth)
-    promise(with_berth["-c 20"]["code"] == 0 and with_berth["-c 20"]["completed"] == 100, with_berth)
+    few = with_berth["-c 20"]
+    promise(few["code"] == 0 and few["completed"] == 100, with_berth)
     return {
         "program": "dnsperf, 80 held",
         "calls": "bind(0)",

@@ -11,8 +11,9 @@ def drive(stage):
     stage.hold(socket.SOCK_STREAM, 95)
     found = {}
     for number, streams in enumerate((4, 8)):
-        stage.beside("iperf3", "-s", "-1", "-B", HERE, "-p", str(20000 + number), port=20000 + number)
-        end = stage.run("iperf3", "-c", HERE, "-p", 20000 + number, "-P", streams, "-t", 1, "-J")
+        port = 20000 + number
+        stage.beside("iperf3", "-s", "-1", "-B", HERE, "-p", str(port), port=port)
+        end = stage.run("iperf3", "-c", HERE, "-p", port, "-P", streams, "-t", 1, "-J")
         result = json.loads(end.output or "{}")
         found[f"-P {streams}"] = {"code": end.code, "error": result.get("error", ""),
                                   "streams": len(result.get("end", {}).get("streams", []))}
@@ -20,8 +21,9 @@ def drive(stage):
 
 
 def say(found):
-    return "; ".join(f"{name}: exit {each['code']}, {each['streams']} streams" +
-                     (f" ({each['error']})" if each["error"] else "") for name, each in found.items())
+    return "; ".join(f"{name}: exit {each['code']}, {each['streams']} streams"
+                     + (f" ({each['error']})" if each["error"] else "")
+                     for name, each in found.items())
 
 
 def run(berth):

@@ -46,8 +46,8 @@ def say(found):
     def errors(counts):
         return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no errors"
 
-    return f"{found['open']} connections, {errors(found['tcp_errors'])}; {found['ports']} UDP ports, " \
-           f"{errors(found['udp_errors'])}"
+    return f"{found['open']} connections, {errors(found['tcp_errors'])}; {found['ports']} " \
+           f"UDP ports, {errors(found['udp_errors'])}"
 
 
 def run(berth):
@@ -59,5 +59,6 @@ def run(berth):
         "calls": "connect; bind(0)",
         "without": say(without),
         "with": say(with_berth),
-        "why not": "Ten ports left are ten sockets; what is better is what a refusal costs (python3).",
+        "why not": "Ten ports left are ten sockets; what is better is what a refusal costs "
+                   "(python3).",
     }

@@ -8,8 +8,8 @@ from stage import HERE, drive as drive_in_namespace, promise
 
 def drive(stage, *options):
     stage.beside("redis-server", "--port", "20000", "--save", "", "--bind", HERE, port=20000)
-    end = stage.run("redis-benchmark", "-h", HERE, "-p", "20000", "-c", "20", "-k", "0", "-n", "300",
-                    "-t", "ping_mbulk", "-q", options=options)
+    end = stage.run("redis-benchmark", "-h", HERE, "-p", "20000", "-c", "20", "-k", "0",
+                    "-n", "300", "-t", "ping_mbulk", "-q", options=options)
     rate = re.findall(r"([\d.]+) requests per second", end.output)
     return {"code": end.code, "seconds": end.seconds, "rate": float(rate[-1]) if rate else 0,
             "refused": end.count("Cannot assign requested address")}
@@ -31,7 +31,7 @@ def run(berth):
         "calls": "connect",
         "without": say(without),
         "with": f"{say(plain)}; --when-full wait=10: {say(waiting)}",
-        "why not": "It closes first: each port is in TIME_WAIT, and another connection may have it a "
-                   "second later (loopback). 100 ports are 100 connections a second; who does not wait "
-                   "fails.",
+        "why not": "It closes first: each port is in TIME_WAIT, and another connection may have "
+                   "it a second later (loopback). 100 ports are 100 connections a second; who "
+                   "does not wait fails.",
     }

@@ -7,8 +7,8 @@ import socket
 from stage import HERE, drive as drive_in_namespace, promise
 
 # All calls begin within a second, and each lasts two.
-CALL = ["-sn", "uac", "-t", "un", "-nostdin", "-i", HERE, "-p", "15060", "-d", "2000", "-timeout", "15s",
-        "-max_socket", "200"]
+CALL = ["-sn", "uac", "-t", "un", "-nostdin", "-i", HERE, "-p", "15060", "-d", "2000",
+        "-timeout", "15s", "-max_socket", "200"]
 
 
 def drive(stage):
@@ -24,7 +24,8 @@ def drive(stage):
 
 
 def say(found):
-    return "; ".join(f"{name}: exit {each['code']}" + (f" ({each['error']})" if each["error"] else "")
+    return "; ".join(f"{name}: exit {each['code']}"
+                     + (f" ({each['error']})" if each["error"] else "")
                      for name, each in found.items())
 
 
@@ -36,6 +37,6 @@ def run(berth):
         "calls": "bind(0)",
         "without": say(without),
         "with": say(with_berth),
-        "why not": "It keeps a port for each call that it has open, and ends at the first that gets "
-                   "none.",
+        "why not": "It keeps a port for each call that it has open, and ends at the first that "
+                   "gets none.",
     }

@@ -53,8 +53,8 @@ def drive(stage, how="plain"):
 def say(plain, counted):
     calls, failed = counted["bind"]
     rcodes = collections.Counter(rcode for rcode, _ in plain["answers"])
-    return (f"99 held: {calls / QUERIES:,.1f} bind() a query, {failed / QUERIES:,.1f} of them fail; "
-            f"{', '.join(f'{count} {rcode}' for rcode, count in rcodes.items())}, "
+    return (f"99 held: {calls / QUERIES:,.1f} bind() a query, {failed / QUERIES:,.1f} of them "
+            f"fail; {', '.join(f'{count} {rcode}' for rcode, count in rcodes.items())}, "
             f"{statistics.median(ms for _, ms in plain['answers']):.1f} ms; all held: "
             f"{plain['full'][0][0]}, {statistics.median(ms for _, ms in plain['full']):,.0f} ms")
 
@@ -72,6 +72,7 @@ def run(berth):
         "calls": "bind to a random port of its own choice, up to 10,000 times a query",
         "without": say(*without),
         "with": say(*with_berth),
-        "why not": "Ports that others take while it runs are learned within 2 s, or from eight refusals. With every port held it tries 10,000 times still, each time with the same answer. "
-                   "So it does with one port left and two queries at once.",
+        "why not": "Ports that others take while it runs are learned within 2 s, or from eight "
+                   "refusals. With every port held it tries 10,000 times still, each time with "
+                   "the same answer. So it does with one port left and two queries at once.",
     }

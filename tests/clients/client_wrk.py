@@ -37,6 +37,6 @@ def run(berth):
         "calls": "connect",
         "without": say(without),
         "with": say(with_berth),
-        "why not": "Ten ports are ten connections to one destination (wrk makes one more than -c says, first), "
-                   "and these are never closed: nothing to wait for.",
+        "why not": "Ten ports are ten connections to one destination (wrk makes one more than -c"
+                   " says, first), and these are never closed: nothing to wait for.",
     }

@@ -72,7 +72,8 @@ def drive(module, berth, *words):
                os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_clients"),
                "--inside", module, berth or "", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, text=True, preexec_fn=end_with_parent) as process:
+                          stdin=subprocess.DEVNULL, text=True,
+                          preexec_fn=end_with_parent) as process:
         try:
             output, errors = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -124,8 +125,9 @@ class Stage:
     def run(self, *words, **how):
         """To its end."""
         began = time.monotonic()
-        end = subprocess.run(self.command(*words, **how), stdin=subprocess.DEVNULL, timeout=PATIENCE,
-                             capture_output=True, text=True, errors="replace", check=False)
+        end = subprocess.run(self.command(*words, **how), stdin=subprocess.DEVNULL,
+                             timeout=PATIENCE, capture_output=True, text=True,
+                             errors="replace", check=False)
         return Ended(end.returncode, end.stdout, end.stderr, time.monotonic() - began)
 
     def start(self, *words, port=None, **how):
