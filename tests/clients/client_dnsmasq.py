@@ -44,7 +44,7 @@ def say(found, counted):
             f"{statistics.median(ms for _, ms in few):.1f} ms; all held: "
             f"{'/'.join(sorted({rcode for rcode, _ in none}))} after "
             f"{statistics.median(ms for _, ms in none):.0f} ms, {counted['sendto'][1]} failed "
-            "sendto() a query, and nobody else is answered meanwhile")
+            "system calls sendto a query, and nobody else is answered meanwhile")
 
 
 def run(berth):

@@ -4,6 +4,7 @@
 import collections
 import socket
 import statistics
+import time
 
 from stage import FIRST, HERE, LAST, ask, dns, drive as drive_in_namespace, promise
 
@@ -43,6 +44,7 @@ def drive(stage, how="plain"):
                           options=["--on-taken", "another"])
     answers = [ask(5353, f"a{number}.example.org") for number in range(QUERIES)]
     if how == "plain":
+        time.sleep(0.3)  # until unbound has closed its last port
         stage.hold_rest(socket.SOCK_DGRAM)
         return {"answers": answers, "full": [ask(5353, f"b{number}.example.org")
                                              for number in range(3)]}
@@ -51,9 +53,9 @@ def drive(stage, how="plain"):
 
 
 def say(plain, counted):
-    calls, failed = counted["bind"]
+    failed = counted["bind"][1]
     rcodes = collections.Counter(rcode for rcode, _ in plain["answers"])
-    return (f"99 held: {calls / QUERIES:,.1f} bind() a query, {failed / QUERIES:,.1f} of them "
+    return (f"99 held: {1 + failed / QUERIES:,.1f} bind() a query, {failed / QUERIES:,.1f} of them "
             f"fail; {', '.join(f'{count} {rcode}' for rcode, count in rcodes.items())}, "
             f"{statistics.median(ms for _, ms in plain['answers']):.1f} ms; all held: "
             f"{plain['full'][0][0]}, {statistics.median(ms for _, ms in plain['full']):,.0f} ms")
@@ -65,8 +67,8 @@ def run(berth):
                            for how in (None, berth))
     plain, counted = with_berth
     promise(all(rcode == "NOERROR" for rcode, _ in plain["answers"]), plain)
-    # Two more: it listens.
-    promise(counted["bind"][0] <= 2 * QUERIES + 2, counted)
+    # One that fails and one that does not; others are for the sockets at which it listens.
+    promise(counted["bind"][1] <= QUERIES, counted)
     return {
         "program": f"unbound, outgoing-port-permit: {FIRST}-{LAST}; --on-taken another",
         "calls": "bind to a random port of its own choice, up to 10,000 times a query",
