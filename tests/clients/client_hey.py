@@ -25,5 +25,6 @@ def run(berth):
         "without": f"exit {without['code']}, {without['answered']} of 60 answered",
         "with": f"exit {with_berth['code']} before it starts",
         "why not": "A Go program does not call libc, so nothing can be preloaded into it, and "
-                   "`berth run` says so. `berth run --bpf` and `berth attach`, as root, are for it.",
+                   "`berth run` says so. `berth run --bpf` and `berth attach`, as root, are "
+                   "for it.",
     }

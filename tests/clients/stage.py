@@ -24,12 +24,16 @@ PATIENCE = 60
 
 ENTER_NAMESPACE = f"""
 import fcntl, os, socket, struct, subprocess, sys
-# `berth run` keeps its files there, and takes those of processes that it cannot see for abandoned.
-subprocess.run(["mount", "-t", "tmpfs", "none", "/dev/shm"], check=True)
-with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as setting:
-    setting.write("{FIRST} {LAST}")
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-    fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+try:
+    # `berth run` keeps its files there, and takes those of processes that it cannot see for
+    # abandoned.
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/dev/shm"], check=True)
+    with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as setting:
+        setting.write("{FIRST} {LAST}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+except (OSError, subprocess.CalledProcessError) as reason:
+    sys.exit(f"unshare: {{reason}}")
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
