@@ -35,8 +35,6 @@ def run(berth):
         "calls": "connect",
         "without": f"{say(5, few[0])}. {say(20, many[0])}",
         "with": f"{say(5, few[1])}. With --when-full wait=1, {say(20, many[1])}",
-        "why not": "A port is not given again for half a second toward a destination when its "
-                   "connection was closed, also where the other side closed first and the kernel"
-                   " has it free at once: with few ports ab gets less than alone. One thread has"
-                   " all connections: while it waits for a port in connect(), it closes none.",
+        "why not": "Ten ports are ten connections at once. One thread has all connections: "
+                   "while it waits for a port in connect(), it closes none.",
     }

@@ -49,7 +49,6 @@ def run(berth):
         "calls": "connect",
         "without": say(without),
         "with": f"{say(plain)}. With --when-full wait=1: {say(waiting)}",
-        "why not": "Closed connections keep their ports from this destination longer than the "
-                   "kernel does (ab). As nginx: twenty ports are twenty requests at once, and "
-                   "who waits in connect() serves nobody meanwhile.",
+        "why not": "As nginx: twenty ports are twenty requests at once, and who waits in "
+                   "connect() serves nobody meanwhile.",
     }

@@ -61,8 +61,6 @@ def run(berth):
         "calls": "connect",
         "without": say(without),
         "with": f"{say(plain)}. With --when-full wait=1: {say(waiting)}",
-        "why not": "Closed connections keep their ports from this destination longer than the "
-                   "kernel does (ab). Twenty ports are twenty requests at once. A worker that "
-                   "waits for a port answers nobody meanwhile, and closes none of its "
-                   "connections.",
+        "why not": "Twenty ports are twenty requests at once. A worker that waits for a port "
+                   "answers nobody meanwhile, and closes none of its connections.",
     }
