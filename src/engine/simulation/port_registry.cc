@@ -63,9 +63,9 @@ void PortRegistry::remove(std::uint16_t port, PortClaim& claim) {
 }
 
 const std::vector<PortClaim*>& PortRegistry::claims(std::uint16_t port) const {
-    static const std::vector<PortClaim*> kNone;
+    static const std::vector<PortClaim*> none;
     const auto found = claims_.find(port);
-    return found == claims_.end() ? kNone : found->second;
+    return found == claims_.end() ? none : found->second;
 }
 
 }  // namespace berth::internal::simulated

@@ -45,8 +45,8 @@ SystemCalls make_table() noexcept {
 }  // namespace
 
 const SystemCalls& simulated_calls() noexcept {
-    static const SystemCalls kTable = make_table();
-    return kTable;
+    static const SystemCalls table = make_table();
+    return table;
 }
 
 }  // namespace berth::internal::simulated

@@ -5,6 +5,7 @@
 #include "src/engine/simulation/udp_socket.h"
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 namespace berth::internal::simulated {
@@ -26,17 +27,17 @@ void split(const Datagram& bundle, Visitor visit) {
 
 }  // namespace
 
-void UdpSocket::dispatch(Datagram datagram) {
+void UdpSocket::dispatch(const Datagram& datagram) {
     const DatagramWeather& weather = kernel_.options.weather;
     const bool is_fair = weather.loss <= 0 && weather.duplication <= 0 && weather.reordering <= 0;
     if (is_fair || datagram.segment_size == 0) {
-        return post(std::move(datagram));
+        return post(datagram);
     }
     // Each has its own fate.
-    split(datagram, [this](Datagram part) { post(std::move(part)); });
+    split(datagram, [this](const Datagram& part) { post(part); });
 }
 
-void UdpSocket::post(Datagram datagram) {
+void UdpSocket::post(const Datagram& datagram) {
     const DatagramWeather& weather = kernel_.options.weather;
     SeededRandom& random = kernel_.random;
     const Route route = kernel_.routes.to(datagram.destination);
@@ -101,13 +102,13 @@ UdpSocket* UdpSocket::find_receiver(Kernel& kernel, const Datagram& datagram) {
     std::vector<UdpSocket*> best;
     int best_score = 0;
     const auto& claims = kernel.udp_ports.claims(datagram.destination.port());
-    for (auto claim = claims.rbegin(); claim != claims.rend(); ++claim) {
-        auto* socket = static_cast<UdpSocket*>((*claim)->owner);
+    for (const PortClaim* claim : std::views::reverse(claims)) {
+        auto* socket = static_cast<UdpSocket*>(claim->owner);
         const int score = socket->score(datagram);
         if (score > best_score) {
             best_score = score;
             best = {socket};
-        } else if (score > 0 && score == best_score && (*claim)->may_reuse_port) {
+        } else if (score > 0 && score == best_score && claim->may_reuse_port) {
             best.push_back(socket);
         }
     }

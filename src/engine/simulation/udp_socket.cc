@@ -110,7 +110,7 @@ ssize_t UdpSocket::send(Outgoing& outgoing) {
         local_.is_wildcard() ? kernel_.routes.source_for(datagram.destination) : local_;
     datagram.source = host.with_port(local_.port());
     datagram.data = outgoing.data.take(size);
-    dispatch(std::move(datagram));
+    dispatch(datagram);
     return static_cast<ssize_t>(size);
 }
 

@@ -58,8 +58,8 @@ private:
     int segment_size_of(const Outgoing& outgoing, std::size_t& segment_size) const;
 
     // The way of a datagram.
-    void dispatch(Datagram datagram);
-    void post(Datagram datagram);
+    void dispatch(const Datagram& datagram);
+    void post(const Datagram& datagram);
     void post_once(const Datagram& datagram, Nanoseconds hold);
     void on_sent(std::size_t charged);
     bool arrive(const Datagram& datagram) const;
