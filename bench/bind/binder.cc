@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bind/binder.h"
 
+#include "bench/guest/guest.h"
 #include "bench/harness/statistics.h"
 
 #include <cerrno>
@@ -10,7 +11,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::string_view kAllocators[] = {"kernel",   "kernel+range", "berth",
-                                            "berth-fd", "berth-run",    "floor"};
+                                            "berth-fd", kRunAllocator, kRunBpfAllocator, "floor"};
 
 /// bind() by the system call; which port it asks for is the subclass's.
 class SystemBinder : public Binder {

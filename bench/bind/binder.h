@@ -35,7 +35,7 @@ struct BindScene {
     std::span<const std::uint16_t> free_ports;
 };
 
-/// `name` is one of bind_allocators(), but not berth-run, which measures in a process of its own.
+/// `name` is one of bind_allocators(), but not a guest, which measures in a process of its own.
 /// Null for `floor` without a free port.
 std::unique_ptr<Binder> make_binder(std::string_view name, const BindScene& scene);
 

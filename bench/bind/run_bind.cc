@@ -21,8 +21,8 @@ constexpr unsigned kRepeats = 7;
 
 constexpr Family kHeadlineFamilies[] = {Family::ipv4};
 constexpr double kHeadlineOccupancies[] = {0, 50, 99, 99.9, 100};
-constexpr std::string_view kHeadlineAllocators[] = {"kernel", "kernel+range", "berth", "berth-run",
-                                                    "floor"};
+constexpr std::string_view kHeadlineAllocators[] = {"kernel",        "kernel+range",   "berth",
+                                                    kRunAllocator, kRunBpfAllocator, "floor"};
 constexpr unsigned kHeadlineRepeats = 5;
 
 struct Plan {
@@ -46,13 +46,10 @@ Result<Plan> make_plan(const Selection& selection, const Environment& environmen
     plan.families = BERTH_TRY(choose_families(
         selection, is_short ? std::span<const Family>(kHeadlineFamilies) : kFamilies, environment,
         reporter));
-    plan.allocators = BERTH_TRY(choose_allocators(
+    plan.allocators = BERTH_TRY(choose_allocators_and_guests(
         selection,
         is_short ? std::span<const std::string_view>(kHeadlineAllocators) : bind_allocators(),
         reporter));
-    if (!own_command() && std::erase(plan.allocators, kRunAllocator) > 0) {
-        reporter.note("berth-run is left out: this program is not the berth command", false);
-    }
     plan.occupancies = choose_occupancies(
         selection, is_short ? std::span<const double>(kHeadlineOccupancies) : kOccupancies,
         environment, reporter);
@@ -97,9 +94,9 @@ private:
                                  free_ports};
         std::vector<Entry> entries;
         for (const std::string& name : plan_.allocators) {
-            if (name == kRunAllocator) {
+            if (is_guest(name)) {
                 auto guest = std::make_shared<Guest>(BERTH_TRY(Guest::start(
-                    {"bind", std::string(to_string(protocol)), scene.local.to_string()})));
+                    name, {"bind", std::string(to_string(protocol)), scene.local.to_string()})));
                 entries.push_back({name, [guest] { return guest->measure(); }, {}});
             } else if (std::shared_ptr<Binder> binder = make_binder(name, scene)) {
                 entries.push_back(

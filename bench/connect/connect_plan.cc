@@ -34,13 +34,10 @@ Result<ConnectPlan> make_connect_plan(const Selection& selection, const Environm
     plan.destination_counts = or_default(selection.destinations,
                                          is_short ? std::span<const unsigned>(kHeadlineDestinations)
                                                   : std::span<const unsigned>(kDestinations));
-    plan.allocators = BERTH_TRY(choose_allocators(
+    plan.allocators = BERTH_TRY(choose_allocators_and_guests(
         selection,
         is_short ? std::span<const std::string_view>(kHeadlineAllocators) : connect_allocators(),
         reporter));
-    if (!own_command() && std::erase(plan.allocators, kRunAllocator) > 0) {
-        reporter.note("berth-run is left out: this program is not the berth command", false);
-    }
     plan.occupancies = choose_occupancies(
         selection, is_short ? std::span<const double>(kHeadlineOccupancies) : kOccupancies,
         environment, reporter);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/connect/connector.h"
 
+#include "bench/guest/guest.h"
+
 #include <cerrno>
 #include <cstring>
 
@@ -8,7 +10,7 @@ namespace berth::bench {
 namespace {
 
 constexpr std::string_view kAllocators[] = {
-    "kernel", "kernel+bind", "kernel+noport", "kernel+range", "berth", "berth-run", "floor"};
+    "kernel", "kernel+bind", "kernel+noport", "kernel+range", "berth", kRunAllocator, kRunBpfAllocator, "floor"};
 
 /// By system calls; what comes before the connect() is the subclass's.
 class SystemConnector : public Connector {

@@ -36,8 +36,8 @@ struct ConnectScene {
     std::span<const std::uint16_t> free_ports;
 };
 
-/// `name` is one of connect_allocators(), but not berth-run, which connects in a process of its
-/// own. Null for `floor` without a free port.
+/// `name` is one of connect_allocators(), but not a guest, which connects in a process of its own.
+/// Null for `floor` without a free port.
 std::unique_ptr<Connector> make_connector(std::string_view name, const ConnectScene& scene);
 
 /// A socket whose close resets the connection, so that it leaves no TIME_WAIT behind.

@@ -17,7 +17,8 @@ Worker::Worker(WorkerSetup setup, Destinations destinations)
       destinations_(std::move(destinations)),
       filler_(std::make_unique<ConnectionFiller>(setup_.environment, setup_.order,
                                                  destinations_.addresses(), setup_.seed)),
-      connectors_(setup_.allocators.size()) {}
+      connectors_(setup_.allocators.size()),
+      guests_(setup_.allocators.size()) {}
 
 Result<Worker> Worker::start(WorkerSetup setup) {
     BERTH_TRY(enter_fresh_namespace(setup.environment));
@@ -31,7 +32,9 @@ Result<void> Worker::fill_to(unsigned port_count) {
         connector.reset();
     }
     table_.reset();
-    guest_.reset();
+    for (std::optional<Guest>& guest : guests_) {
+        guest.reset();
+    }
     return filler_->fill_to(port_count);
 }
 
@@ -49,8 +52,9 @@ Result<Connector*> Worker::connector(std::size_t allocator_index) {
     return connector.get();
 }
 
-Result<Guest*> Worker::guest() {
-    if (!guest_) {
+Result<Guest*> Worker::guest(std::size_t allocator_index) {
+    std::optional<Guest>& guest = guests_[allocator_index];
+    if (!guest) {
         const ExhaustionLimits most = limits();
         std::vector<std::string> words = {"connect", std::to_string(most.time_limit_ns),
                                           std::to_string(most.most_connections),
@@ -58,9 +62,9 @@ Result<Guest*> Worker::guest() {
         for (const Address& address : destinations_.addresses()) {
             words.push_back(address.to_string());
         }
-        guest_.emplace(BERTH_TRY(Guest::start(words)));
+        guest.emplace(BERTH_TRY(Guest::start(setup_.allocators[allocator_index], words)));
     }
-    return &*guest_;
+    return &*guest;
 }
 
 ExhaustionLimits Worker::limits() const {
@@ -74,8 +78,8 @@ ExhaustionLimits Worker::limits() const {
 }
 
 Result<Batch> Worker::measure(std::size_t allocator_index) {
-    if (setup_.allocators[allocator_index] == kRunAllocator) {
-        Guest* const started = BERTH_TRY(guest());
+    if (is_guest(setup_.allocators[allocator_index])) {
+        Guest* const started = BERTH_TRY(guest(allocator_index));
         return started->measure();
     }
     Connector* const connector = BERTH_TRY(this->connector(allocator_index));
@@ -103,11 +107,11 @@ Result<Batch> measure_connects(Connector& connector, const std::vector<Address>&
 }
 
 Result<Exhaustion> Worker::exhaust() {
-    if (setup_.allocators[0] != kRunAllocator) {
+    if (!is_guest(setup_.allocators[0])) {
         Connector* const connector = BERTH_TRY(this->connector(0));
         return connect_until_exhaustion(*connector, destinations_.addresses(), limits());
     }
-    Guest* const started = BERTH_TRY(guest());
+    Guest* const started = BERTH_TRY(guest(0));
     GuestAnswer answer = BERTH_TRY(started->ask(GuestQuestion::exhaust));
     answer.values.resize(3);
     return Exhaustion{.total_ns = answer.values[0],

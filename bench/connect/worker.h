@@ -43,7 +43,7 @@ public:
 private:
     Worker(WorkerSetup setup, Destinations destinations);
     Result<Connector*> connector(std::size_t allocator_index);
-    Result<Guest*> guest();
+    Result<Guest*> guest(std::size_t allocator_index);
     ExhaustionLimits limits() const;
 
     WorkerSetup setup_;
@@ -51,13 +51,13 @@ private:
     std::unique_ptr<ConnectionFiller> filler_;
     std::unique_ptr<PortTable> table_;
     std::vector<std::unique_ptr<Connector>> connectors_;  // index = allocator; null: not made yet
-    std::optional<Guest> guest_;                          // of berth-run; none: not started yet
+    std::vector<std::optional<Guest>> guests_;            // the same
 };
 
 /// One batch of connects to the destinations in turn, each closed again.
 Result<Batch> measure_connects(Connector& connector, const std::vector<Address>& destinations);
 
-/// The guest of berth-run: `words` are what the worker passes it. Returns the exit status.
+/// The program of a guest: `words` are what the worker passes it. Returns the exit status.
 int run_connect_guest(const std::vector<std::string>& words);
 
 }  // namespace berth::bench

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/guest/guest.h"
 
+#include "bench/harness/choices.h"
 #include "bench/harness/process.h"
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <span>
+#include <optional>
 
 namespace berth::bench {
 namespace {
@@ -64,19 +68,16 @@ Result<Pipe> make_pipe() {
     return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-}  // namespace
-
+/// The command that can be started again; none in another program that has the benchmarks in it.
 std::optional<std::string> own_command() {
     std::error_code error;
     const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
     return path.filename() == "berth" ? std::optional(path.string()) : std::nullopt;
 }
 
-std::vector<std::string> guest_command(const std::string& command,
-                                       const std::vector<std::string>& words) {
-    std::vector<std::string> all = {command, "run", "--", command, "bench-guest"};
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
+std::vector<std::string> run_command(const std::string& command, std::string_view allocator) {
+    return allocator == kRunBpfAllocator ? std::vector<std::string>{command, "run", "--bpf", "--"}
+                                         : std::vector<std::string>{command, "run", "--"};
 }
 
 void exec_words(const std::vector<std::string>& words) noexcept {
@@ -86,19 +87,71 @@ void exec_words(const std::vector<std::string>& words) noexcept {
     ::execv(pointers.front(), pointers.data());
 }
 
-Result<Guest> Guest::start(const std::vector<std::string>& words) {
+std::string read_line(int fd) {
+    std::string line;
+    char next = '\0';
+    while (::read(fd, &next, 1) == 1 && next != '\n') line += next;
+    return line;
+}
+
+/// Why nothing can run as a guest of `allocator` here; empty when it can.
+Result<std::string> obstacle_to(std::string_view allocator) {
     const auto command = own_command();
     if (!command) {
-        return std::unexpected(Error(Errc::unsupported, "start", kRunAllocator, 0,
-                                     "this program is not the berth command"));
+        return "this program is not the berth command";
     }
+    Pipe errors = BERTH_TRY(make_pipe());
+    const pid_t process = BERTH_TRY(fork_helper());
+    if (process == 0) {
+        ::dup2(errors.write_end.get(), STDERR_FILENO);
+        std::vector<std::string> words = run_command(*command, allocator);
+        words.insert(words.end(), {*command, "bench-guest", "nothing"});
+        exec_words(words);
+        ::_exit(127);
+    }
+    errors.write_end = Descriptor();
+    std::string complaint = read_line(errors.read_end.get());
+    wait_for_helper(process);
+    return complaint;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> choose_allocators_and_guests(
+    const Selection& selection, std::span<const std::string_view> defaults, Reporter& reporter) {
+    std::vector<std::string> allocators =
+        BERTH_TRY(choose_allocators(selection, defaults, reporter));
+    for (const std::string_view guest : {kRunAllocator, kRunBpfAllocator}) {
+        if (std::ranges::find(allocators, guest) == allocators.end()) continue;
+        const std::string obstacle = BERTH_TRY(obstacle_to(guest));
+        if (obstacle.empty()) continue;
+        std::erase(allocators, guest);
+        if (allocators.empty()) {
+            return std::unexpected(Error(Errc::unsupported, "bench", guest, 0, obstacle));
+        }
+        reporter.note(fmt::format("{} is left out: {}", guest, obstacle),
+                      !selection.allocators.empty());
+    }
+    return allocators;
+}
+
+void exec_guest(std::string_view allocator, const std::vector<std::string>& words) noexcept {
+    if (const auto command = own_command()) {
+        std::vector<std::string> all = run_command(*command, allocator);
+        all.insert(all.end(), {*command, "bench-guest"});
+        all.insert(all.end(), words.begin(), words.end());
+        exec_words(all);
+    }
+}
+
+Result<Guest> Guest::start(std::string_view allocator, const std::vector<std::string>& words) {
     Pipe questions = BERTH_TRY(make_pipe());
     Pipe answers = BERTH_TRY(make_pipe());
     const pid_t process = BERTH_TRY(fork_helper());
     if (process == 0) {
         ::dup2(questions.read_end.get(), STDIN_FILENO);
         ::dup2(answers.write_end.get(), STDOUT_FILENO);
-        exec_words(guest_command(*command, words));
+        exec_guest(allocator, words);
         ::_exit(127);
     }
     return Guest(process, std::move(questions.write_end), std::move(answers.read_end));

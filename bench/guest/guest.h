@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The allocator `berth-run`: an unmodified program under `berth run`. The program is this command
-// itself, started once more as `berth run -- berth bench-guest …`, where it makes plain system
-// calls and does not touch the library's tables. What it measures comes back through a pipe.
+// The allocators `berth-run` and `berth-run-bpf`: an unmodified program under `berth run` and under
+// `berth run --bpf`. The program is this command itself, started once more as
+// `berth run -- berth bench-guest …`, where it makes plain system calls and does not touch the
+// library's tables. What it measures comes back through a pipe.
 
 #include "bench/harness/series.h"
+#include "bench/harness/workload.h"
 
 #include <berth/descriptor.h>
 #include <berth/error.h>
@@ -13,25 +15,30 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace berth::bench {
 
-/// The name of the allocator.
 inline constexpr std::string_view kRunAllocator = "berth-run";
+inline constexpr std::string_view kRunBpfAllocator = "berth-run-bpf";
 
-/// The command that can be started again; none in another program that has the benchmarks in it.
-std::optional<std::string> own_command();
+/// Whether the allocator is a guest: one of the two.
+constexpr bool is_guest(std::string_view allocator) noexcept {
+    return allocator == kRunAllocator || allocator == kRunBpfAllocator;
+}
 
-/// `berth run -- berth bench-guest WORDS`, as arguments of exec().
-std::vector<std::string> guest_command(const std::string& command,
-                                       const std::vector<std::string>& words);
+/// As choose_allocators(), without the guests that cannot run here: what `berth run --bpf` needs
+/// is found out by starting it once.
+Result<std::vector<std::string>> choose_allocators_and_guests(
+    const Selection& selection, std::span<const std::string_view> defaults, Reporter& reporter);
 
-/// Becomes `words`; returns only when that fails.
-void exec_words(const std::vector<std::string>& words) noexcept;
+/// Becomes `berth run -- berth bench-guest WORDS`, with the options of `allocator`; returns only
+/// when that fails.
+void exec_guest(std::string_view allocator, const std::vector<std::string>& words) noexcept;
 
 /// What a guest is asked to do.
 enum class GuestQuestion : char { measure = 'm', exhaust = 'x' };
@@ -43,8 +50,9 @@ struct GuestAnswer {
 
 class Guest {
 public:
-    /// `words` come after `bench-guest`.
-    static Result<Guest> start(const std::vector<std::string>& words);
+    /// `words` come after `bench-guest`. **Errors:** unsupported in a program that is not the berth
+    /// command; as pipe2() and fork().
+    static Result<Guest> start(std::string_view allocator, const std::vector<std::string>& words);
     Guest(Guest&& other) noexcept
         : process_(std::exchange(other.process_, 0)),
           questions_(std::move(other.questions_)),

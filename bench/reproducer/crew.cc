@@ -142,7 +142,7 @@ int run_crew_guest(const std::vector<std::string>& words) {
 }
 
 Result<void> Crew::start() {
-    if (scenario_.allocator == kRunAllocator) {
+    if (is_guest(scenario_.allocator)) {
         return start_guest();
     }
     std::optional<PortTable> shared;
@@ -176,14 +176,13 @@ Result<void> Crew::start_process(unsigned first, unsigned count, int shared_tabl
 
 /// The whole crew is one guest, whose workers are its threads or its children.
 Result<void> Crew::start_guest() {
-    const auto command = own_command();
-    const pid_t process = command ? BERTH_TRY(fork_helper()) : -1;
+    const pid_t process = BERTH_TRY(fork_helper());
     if (process == 0) {
         ::fcntl(area_.descriptor(), F_SETFD, 0);
-        exec_words(guest_command(*command, words_of_guest(scenario_, environment_, area_, seed_)));
+        exec_guest(scenario_.allocator, words_of_guest(scenario_, environment_, area_, seed_));
         ::_exit(127);
     }
-    if (process > 0) processes_.push_back(process);
+    processes_.push_back(process);
     return {};
 }
 

@@ -13,8 +13,8 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::array<std::string_view, 5> kNames = {"kernel", "berth-shared", "berth", "berth-run",
-                                                    "spin"};
+constexpr std::array<std::string_view, 6> kNames = {"kernel",       "berth-shared",  "berth",
+                                                    kRunAllocator, kRunBpfAllocator, "spin"};
 constexpr std::array<Family, 1> kFamilies = {Family::ipv4};
 
 /// The equal demand at which the kernel's search hurts: UDP nearly full, TCP beyond half. With
@@ -109,10 +109,7 @@ Result<ReproducerPlan> plan_reproducer(const Selection& selection, const Environ
                                        Reporter& reporter) {
     BERTH_TRY(check(selection));
     const auto families = BERTH_TRY(choose_families(selection, kFamilies, environment, reporter));
-    auto allocators = BERTH_TRY(choose_allocators(selection, kNames, reporter));
-    if (!own_command() && std::erase(allocators, kRunAllocator) > 0) {
-        reporter.note("berth-run is left out: this program is not the berth command", false);
-    }
+    auto allocators = BERTH_TRY(choose_allocators_and_guests(selection, kNames, reporter));
     ReproducerPlan plan;
     plan.times = times_of(selection);
     plan.rounds = selection.repeats.value_or(selection.is_headline ? 1 : 2);
