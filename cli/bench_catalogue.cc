@@ -8,16 +8,15 @@
 #include "bench/table/allocators.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace berth::cli {
 namespace {
 
 std::span<const std::string_view> no_allocators() { return {}; }
 
-}  // namespace
-
-const std::vector<BenchEntry>& bench_catalogue() {
-    static const std::vector<BenchEntry> entries = {
+std::vector<BenchEntry> port_benches() {
+    return {
         {"bind",
          "One bind() to a fresh port, while more and more ports are taken",
          bench::run_bind,
@@ -54,6 +53,11 @@ const std::vector<BenchEntry>& bench_catalogue() {
          {"allocator", "threads", "workers", "seconds", "repeats"},
          {},
          "2 minutes"},
+    };
+}
+
+std::vector<BenchEntry> loop_benches() {
+    return {
         {"transfer",
          "100,000 KiB from a server to a client that reads through its loop",
          bench::run_transfer,
@@ -111,7 +115,19 @@ const std::vector<BenchEntry>& bench_catalogue() {
          {},
          "2 minutes"},
     };
-    return entries;
+}
+
+std::vector<BenchEntry> all_benches() {
+    std::vector<BenchEntry> benches = port_benches();
+    std::ranges::move(loop_benches(), std::back_inserter(benches));
+    return benches;
+}
+
+}  // namespace
+
+const std::vector<BenchEntry>& bench_catalogue() {
+    static const std::vector<BenchEntry> benches = all_benches();
+    return benches;
 }
 
 const BenchEntry* find_bench(std::string_view name) {
