@@ -125,12 +125,13 @@ Result<std::vector<std::string>> choose_allocators_and_guests(
         if (std::ranges::find(allocators, guest) == allocators.end()) continue;
         const std::string obstacle = BERTH_TRY(obstacle_to(guest));
         if (obstacle.empty()) continue;
-        std::erase(allocators, guest);
-        if (allocators.empty()) {
-            return std::unexpected(Error(Errc::unsupported, "bench", guest, 0, obstacle));
-        }
         reporter.note(fmt::format("{} is left out: {}", guest, obstacle),
                       !selection.allocators.empty());
+        if (std::erase(allocators, guest) > 0 && allocators.empty()) {
+            return std::unexpected(Error(Errc::unsupported, "bench", guest, 0,
+                                         "nothing can run as its guest here",
+                                         "all other allocators work without it"));
+        }
     }
     return allocators;
 }

@@ -45,7 +45,8 @@ private:
 /// Measures between its making and stop() into a report.
 class JobClock {
 public:
-    explicit JobClock(ChildReport& report) noexcept;
+    /// `waiting` is how long the job has nothing to do at first, and no part of its real time.
+    explicit JobClock(ChildReport& report, std::chrono::nanoseconds waiting = {}) noexcept;
     void stop() const noexcept;
 
 private:
