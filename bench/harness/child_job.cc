@@ -71,10 +71,7 @@ JobClock::Reading JobClock::read(const ChildReport& report) noexcept {
             report.live_allocation_count};
 }
 
-JobClock::JobClock(ChildReport& report, std::chrono::nanoseconds waiting) noexcept
-    : report_(report), start_(read(report)) {
-    start_.real_ns += static_cast<std::uint64_t>(waiting.count());
-}
+JobClock::JobClock(ChildReport& report) noexcept : report_(report), start_(read(report)) {}
 
 void JobClock::stop() const noexcept {
     const Reading end = read(report_);

@@ -45,8 +45,7 @@ private:
 /// Measures between its making and stop() into a report.
 class JobClock {
 public:
-    /// `waiting` is how long the job has nothing to do at first, and no part of its real time.
-    explicit JobClock(ChildReport& report, std::chrono::nanoseconds waiting = {}) noexcept;
+    explicit JobClock(ChildReport& report) noexcept;
     void stop() const noexcept;
 
 private:

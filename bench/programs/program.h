@@ -21,6 +21,7 @@
 #include <berth/error.h>
 #include <berth/ports.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,10 @@ struct TransferJob {
         StreamCheck& check = checks[stream];
         check.is_intact = check.is_intact && pattern_matches(stream, check.received_count, data);
         check.received_count += data.size();
+        total_count += data.size();
+        if (progress != nullptr) {
+            std::atomic_ref(*progress).store(total_count, std::memory_order_relaxed);
+        }
     }
 
     // What the job keeps about each stream.
@@ -54,6 +59,8 @@ struct TransferJob {
         bool is_intact = true;
     };
     std::vector<StreamCheck> checks;  // index = stream
+    std::uint64_t total_count = 0;
+    std::uint64_t* progress = nullptr;  // where the server looks for total_count; null: nowhere
 };
 
 /// A server that sends back whatever comes, in order, on every connection.

@@ -7,18 +7,23 @@
 #include <berth/descriptor.h>
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <cerrno>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <deque>
+#include <utility>
 #include <vector>
 
 namespace berth::bench {
 namespace {
 
-constexpr std::uint64_t kSendSize = 262'144;
+constexpr std::uint64_t kSendSize = 98'304;
+constexpr std::uint64_t kMostAhead = 1'048'576;
 // So many pieces of the pattern make up one send, whatever part of a period it starts with.
 constexpr std::size_t kPieces = kSendSize / kPatternPeriod + 2;
 
@@ -57,9 +62,64 @@ std::size_t lay_out(std::size_t stream, std::uint64_t offset, std::uint64_t size
     return count;
 }
 
-/// Sends as much as the socket takes. True when that was all. **Errors:** the reader has gone.
-Result<bool> send_more(std::size_t index, Stream& stream) {
-    while (stream.sent < stream.size) {
+/// The turns of the streams, until all have been sent.
+class Turns {
+public:
+    Turns(std::vector<Stream> streams, const std::uint64_t& received_count)
+        : streams_(std::move(streams)), received_count_(received_count) {}
+
+    Result<void> run() {
+        BERTH_TRY(watch_all());
+        while (open_count_ > 0) {
+            if (turns_.empty()) {
+                wait_for_room();
+                continue;
+            }
+            const std::size_t index = turns_.front();
+            turns_.pop_front();
+            wait_for_reader();
+            BERTH_TRY(send_piece(index));
+        }
+        return {};
+    }
+
+private:
+    Result<void> watch_all() {
+        for (std::size_t i = 0; i < streams_.size(); ++i) {
+            epoll_event event{};
+            event.events = EPOLLOUT | EPOLLET;
+            event.data.u64 = i;
+            if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[i].socket.get(), &event) != 0) {
+                return std::unexpected(Error::from_errno(errno, "watch", "a reader"));
+            }
+        }
+        return {};
+    }
+
+    /// The edge of a stream that has its turn already says nothing new.
+    void wait_for_room() {
+        std::array<epoll_event, 256> events;
+        const int count =
+            ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+        for (int i = 0; i < count; ++i) {
+            const std::size_t index = events[static_cast<std::size_t>(i)].data.u64;
+            if (streams_[index].socket.is_open()) {
+                turns_.push_back(index);
+            }
+        }
+    }
+
+    void wait_for_reader() const {
+        // As the reader's own: written to by another process.
+        const std::atomic_ref received(const_cast<std::uint64_t&>(received_count_));
+        while (sent_ > received.load(std::memory_order_relaxed) + kMostAhead) {
+            ::sched_yield();
+        }
+    }
+
+    /// **Errors:** the reader has gone.
+    Result<void> send_piece(std::size_t index) {
+        Stream& stream = streams_[index];
         std::array<iovec, kPieces> pieces;
         msghdr message{};
         message.msg_iov = pieces.data();
@@ -67,47 +127,40 @@ Result<bool> send_more(std::size_t index, Stream& stream) {
             lay_out(index, stream.sent, std::min(kSendSize, stream.size - stream.sent), pieces);
         const ssize_t sent = ::sendmsg(stream.socket.get(), &message, MSG_NOSIGNAL);
         if (sent < 0) {
-            return errno == EAGAIN || errno == EINTR
-                       ? Result<bool>(false)
+            // It has its next turn when epoll tells of it.
+            return errno == EAGAIN
+                       ? Result<void>{}
                        : std::unexpected(Error::from_errno(errno, "send", "to a reader"));
         }
         stream.sent += static_cast<std::uint64_t>(sent);
-    }
-    return true;
-}
-
-Result<void> send_all(std::vector<Stream>& streams) {
-    const Descriptor epoll(::epoll_create1(EPOLL_CLOEXEC));
-    for (std::size_t i = 0; i < streams.size(); ++i) {
-        epoll_event event{};
-        event.events = EPOLLOUT | EPOLLET;
-        event.data.u64 = i;
-        ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams[i].socket.get(), &event);
-    }
-    std::array<epoll_event, 256> events;
-    for (std::size_t open = streams.size(); open > 0;) {
-        const int count =
-            ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), -1);
-        for (int i = 0; i < count; ++i) {
-            const std::size_t index = events[static_cast<std::size_t>(i)].data.u64;
-            if (streams[index].socket.is_open() && BERTH_TRY(send_more(index, streams[index]))) {
-                streams[index].socket.reset();
-                --open;
-            }
+        sent_ += static_cast<std::uint64_t>(sent);
+        if (stream.sent < stream.size) {
+            turns_.push_back(index);
+        } else {
+            stream.socket.reset();
+            --open_count_;
         }
+        return {};
     }
-    return {};
-}
+
+    std::vector<Stream> streams_;
+    const std::uint64_t& received_count_;
+    const Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
+    std::deque<std::size_t> turns_;  // of the streams that may take more
+    std::size_t open_count_ = streams_.size();
+    std::uint64_t sent_ = 0;
+};
 
 }  // namespace
 
-Result<void> send_streams(int listener, std::size_t count, const std::function<void()>& start) {
+Result<void> send_streams(int listener, std::size_t count, const std::uint64_t& received_count,
+                          const std::function<void()>& start) {
     std::vector<Stream> streams(count);
     for (std::size_t i = 0; i < count; ++i) {
         streams[i] = {BERTH_TRY(accept_next(listener)), 0, stream_size(i, count)};
     }
     start();
-    return send_all(streams);
+    return Turns(std::move(streams), received_count).run();
 }
 
 }  // namespace berth::bench

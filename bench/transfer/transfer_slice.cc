@@ -12,18 +12,12 @@
 #include <unistd.h>
 #include <cerrno>
 
-#include <chrono>
 #include <optional>
-#include <thread>
 
 namespace berth::bench {
 namespace {
 
 constexpr std::size_t kReceiveSize = 65'536;
-// The sender begins so much later than the readers: one that is half a millisecond late finds all
-// sockets full, their data no longer in the cache, and never catches up. It would then take twice
-// the time for each byte, whatever its loop is like.
-constexpr std::chrono::milliseconds kHeadStart{3};
 
 Result<void> check(const TransferJob& job) {
     for (std::size_t stream = 0; stream < job.checks.size(); ++stream) {
@@ -50,9 +44,10 @@ Result<void> read_streams(const Program& program, const std::vector<Address>& se
     job.sockets = sockets;
     job.buffer = buffer.bytes();
     job.checks.resize(connections);
+    job.progress = &report.values[0];
     job.start = [&] {
         gate.wait();
-        clock.emplace(report, kHeadStart);
+        clock.emplace(report);
     };
     BERTH_TRY(program.transfer(job));
     if (clock) {
@@ -85,16 +80,14 @@ Result<JobSlice> run_transfer_slice(const Program& program, unsigned connections
                                     const Environment& environment, bool counts) {
     const CpuPair cpus = choose_cpus();
     const Listener listener = BERTH_TRY(listen_on_loopback(environment));
-    ChildJob sender = BERTH_TRY(ChildJob::start(cpus.client, [&](ChildReport&, const Gate& gate) {
-        return send_streams(listener.socket.get(), connections, [&] {
-            gate.wait();
-            std::this_thread::sleep_for(kHeadStart);
-        });
-    }));
     ChildJob reader =
         BERTH_TRY(ChildJob::start(cpus.server, [&](ChildReport& report, const Gate& gate) {
             return read_streams(program, listener.addresses, connections, report, gate);
         }));
+    ChildJob sender = BERTH_TRY(ChildJob::start(cpus.client, [&](ChildReport&, const Gate& gate) {
+        return send_streams(listener.socket.get(), connections, reader.report().values[0],
+                            [&] { gate.wait(); });
+    }));
     return run_sides(reader, &sender, counts);
 }
 
