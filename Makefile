@@ -7,7 +7,7 @@
 #   make format    format the sources           make tidy     clang-tidy over the sources
 #   make headers   compile each public header alone
 #   make clients   'berth run' with programs of others (their packages start services: nginx, redis,
-#                  unbound, haproxy), and docs/clients.md anew; ARGS='curl wrk' for these alone
+#                  unbound, haproxy, coturn), and docs/clients.md anew; ARGS='curl wrk' for these
 #
 # PRESET=dev (or another of CMakePresets.json) instead of release for bench, test, build, headers.
 # ARGS='bind --protocol udp' is passed to 'berth bench', and to ctest by the tests.

@@ -4,7 +4,7 @@
 import re
 import socket
 
-from stage import HERE, drive as drive_in_namespace, http_once, promise
+from stage import ALONE, BPF, HERE, PRELOAD, drive as drive_in_namespace, http_once, promise
 
 
 def drive(stage, concurrency, *options):
@@ -26,15 +26,21 @@ def say(concurrency, found):
 
 
 def run(berth):
-    few = [drive_in_namespace("ab", each, "5") for each in (None, berth)]
+    few = [drive_in_namespace("ab", way, berth, "5") for way in (ALONE, PRELOAD)]
     many = [drive_in_namespace("ab", *each) for each in (
-        [None, "20"], [berth, "20", "--when-full", "wait=1"])]
+        [ALONE, berth, "20"], [PRELOAD, berth, "20", "--when-full", "wait=1"])]
     promise(few[1]["code"] == 0 and few[1]["complete"] == 200, few[1])
     return {
         "program": "ab -n 200, 90 held",
         "calls": "connect",
-        "without": f"{say(5, few[0])}. {say(20, many[0])}",
-        "with": f"{say(5, few[1])}. With --when-full wait=1, {say(20, many[1])}",
+        "alone": f"{say(5, few[0])}. {say(20, many[0])}",
+        "preload": f"{say(5, few[1])}. With --when-full wait=1, {say(20, many[1])}",
         "why not": "Ten ports are ten connections at once. One thread has all connections: "
                    "while it waits for a port in connect(), it closes none.",
     }
+
+
+def run_bpf(berth):
+    few, many = (drive_in_namespace("ab", BPF, berth, each) for each in ("5", "20"))
+    promise(few["code"] == 0 and few["complete"] == 200, few)
+    return f"{say(5, few)}. {say(20, many)}"

@@ -4,7 +4,7 @@
 import json
 import socket
 
-from stage import HERE, drive as drive_in_namespace, promise
+from stage import ALONE, BPF, HERE, PRELOAD, drive as drive_in_namespace, promise
 
 
 def drive(stage):
@@ -27,12 +27,18 @@ def say(found):
 
 
 def run(berth):
-    without, with_berth = drive_in_namespace("iperf3", None), drive_in_namespace("iperf3", berth)
-    promise(with_berth["-P 4"]["streams"] == 4, with_berth)
+    alone, preload = (drive_in_namespace("iperf3", way, berth) for way in (ALONE, PRELOAD))
+    promise(preload["-P 4"]["streams"] == 4, preload)
     return {
         "program": "iperf3, 95 held",
         "calls": "connect",
-        "without": say(without),
-        "with": say(with_berth),
+        "alone": say(alone),
+        "preload": say(preload),
         "why not": "Five ports are four streams and their control connection.",
     }
+
+
+def run_bpf(berth):
+    found = drive_in_namespace("iperf3", BPF, berth)
+    promise(found["-P 4"]["streams"] == 4, found)
+    return say(found)

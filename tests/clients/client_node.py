@@ -4,7 +4,7 @@
 import json
 import socket
 
-from stage import HERE, check, drive as drive_in_namespace, promise
+from stage import ALONE, BPF, HERE, PRELOAD, check, drive as drive_in_namespace, promise
 
 SCRIPT = """
 const net = require('net'), dgram = require('dgram');
@@ -50,15 +50,24 @@ def say(found):
            f"UDP ports, {errors(found['udp_errors'])}"
 
 
+ALL_PORTS = {"open": 10, "tcp_errors": {"EADDRNOTAVAIL": 20}, "ports": 10,
+             "udp_errors": {"EADDRINUSE": 20}}
+
+
 def run(berth):
-    without, with_berth = drive_in_namespace("node", None), drive_in_namespace("node", berth)
-    promise(with_berth == {"open": 10, "tcp_errors": {"EADDRNOTAVAIL": 20}, "ports": 10,
-                         "udp_errors": {"EADDRINUSE": 20}}, with_berth)
+    alone, preload = (drive_in_namespace("node", way, berth) for way in (ALONE, PRELOAD))
+    promise(preload == ALL_PORTS, preload)
     return {
         "program": "node, 30 connects and 30 dgram binds, 90 held",
         "calls": "connect; bind(0)",
-        "without": say(without),
-        "with": say(with_berth),
+        "alone": say(alone),
+        "preload": say(preload),
         "why not": "Ten ports left are ten sockets; what is better is what a refusal costs "
                    "(python3).",
     }
+
+
+def run_bpf(berth):
+    found = drive_in_namespace("node", BPF, berth)
+    promise(found == ALL_PORTS, found)
+    return say(found)

@@ -4,7 +4,7 @@
 import re
 import socket
 
-from stage import HERE, drive as drive_in_namespace, promise
+from stage import ALONE, BPF, HERE, PRELOAD, drive as drive_in_namespace, promise
 
 # All calls begin within a second, and each lasts two.
 CALL = ["-sn", "uac", "-t", "un", "-nostdin", "-i", HERE, "-p", "15060", "-d", "2000",
@@ -30,13 +30,19 @@ def say(found):
 
 
 def run(berth):
-    without, with_berth = drive_in_namespace("sipp", None), drive_in_namespace("sipp", berth)
-    promise(with_berth["10 calls at once"]["code"] == 0, with_berth)
+    alone, preload = (drive_in_namespace("sipp", way, berth) for way in (ALONE, PRELOAD))
+    promise(preload["10 calls at once"]["code"] == 0, preload)
     return {
         "program": "sipp -t un, 80 held",
         "calls": "bind(0)",
-        "without": say(without),
-        "with": say(with_berth),
+        "alone": say(alone),
+        "preload": say(preload),
         "why not": "It keeps a port for each call that it has open, and ends at the first that "
                    "gets none.",
     }
+
+
+def run_bpf(berth):
+    found = drive_in_namespace("sipp", BPF, berth)
+    promise(found["10 calls at once"]["code"] == 0, found)
+    return say(found)

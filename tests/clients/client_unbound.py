@@ -6,7 +6,9 @@ import socket
 import statistics
 import time
 
-from stage import FIRST, HERE, LAST, ask, dns, drive as drive_in_namespace, promise
+from stage import (
+    ALONE, BPF, FIRST, HERE, LAST, PRELOAD, ask, dns, drive as drive_in_namespace, promise,
+)
 
 QUERIES = 20
 
@@ -41,7 +43,7 @@ def drive(stage, how="plain"):
     stage.hold(socket.SOCK_DGRAM, 99)
     process = stage.start("unbound", "-d", "-c", file, port=5353,
                           counts="bind" if how == "counted" else None,
-                          options=["--on-taken", "another"])
+                          options=["--on-taken", "another"] if stage.way == PRELOAD else [])
     answers = [ask(5353, f"a{number}.example.org") for number in range(QUERIES)]
     if how == "plain":
         time.sleep(0.3)  # until unbound has closed its last port
@@ -61,20 +63,31 @@ def say(plain, counted):
             f"{plain['full'][0][0]}, {statistics.median(ms for _, ms in plain['full']):,.0f} ms")
 
 
+def drive_both(way, berth):
+    return [drive_in_namespace("unbound", way, berth, how) for how in ("plain", "counted")]
+
+
 def run(berth):
-    without, with_berth = ((drive_in_namespace("unbound", how), drive_in_namespace("unbound", how,
-                                                                                   "counted"))
-                           for how in (None, berth))
-    plain, counted = with_berth
+    alone, preload = (drive_both(way, berth) for way in (ALONE, PRELOAD))
+    plain, counted = preload
     promise(all(rcode == "NOERROR" for rcode, _ in plain["answers"]), plain)
     # One that fails and one that does not; others are for the sockets at which it listens.
     promise(counted["bind"][1] <= QUERIES, counted)
     return {
-        "program": f"unbound, outgoing-port-permit: {FIRST}-{LAST}; --on-taken another",
+        "program": f"unbound, outgoing-port-permit: {FIRST}-{LAST}; preload with --on-taken "
+                   "another",
         "calls": "bind to a random port of its own choice, up to 10,000 times a query",
-        "without": say(*without),
-        "with": say(*with_berth),
+        "alone": say(*alone),
+        "preload": say(*preload),
         "why not": "Ports that others take while it runs are learned within 2 s, or from eight "
                    "refusals. With every port held it tries 10,000 times still, each time with "
-                   "the same answer. So it does with one port left and two queries at once.",
+                   "the same answer. So it does with one port left and two queries at once. "
+                   "--on-taken is the preload's alone: under --bpf bind() to a port by number is "
+                   "the kernel's.",
     }
+
+
+def run_bpf(berth):
+    plain, counted = drive_both(BPF, berth)
+    promise(all(rcode == "NOERROR" for rcode, _ in plain["answers"]), plain)
+    return say(plain, counted)

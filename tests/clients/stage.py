@@ -18,6 +18,8 @@ import threading
 import time
 
 FIRST, LAST = 40000, 40099
+# How a program is driven: by itself, under `berth run`, under `berth run --bpf`.
+ALONE, PRELOAD, BPF = "alone", "preload", "bpf"
 HERE = "127.0.0.1"
 # For one program, driven once; nothing here takes as long when it works.
 PATIENCE = 60
@@ -67,14 +69,25 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
-def drive(module, berth, *words):
+def why_no_bpf(berth):
+    """Why `berth run --bpf` cannot be; nothing where it can."""
+    if os.geteuid() != 0:
+        return "not root"
+    end = subprocess.run([berth, "run", "--bpf", "--", "true"], stdin=subprocess.DEVNULL,
+                         timeout=PATIENCE, capture_output=True, text=True, check=False)
+    if end.returncode == 0:
+        return ""
+    return end.stderr.strip().removeprefix("berth run: ") or f"exit {end.returncode}"
+
+
+def drive(module, way, berth, *words):
     """What the module's drive(stage, *words) found, in namespaces of its own: when it ends, or is
     killed, all that it has started ends."""
     user = [] if os.geteuid() == 0 else ["-Ur"]
     command = ["unshare", *user, "-n", "-p", "-f", "-m", "--kill-child", "--mount-proc",
                sys.executable, "-c", ENTER_NAMESPACE, sys.executable,
                os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_clients"),
-               "--inside", module, berth or "", *words]
+               "--inside", module, way, berth, *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL, text=True,
                           preexec_fn=end_with_parent) as process:
@@ -99,10 +112,10 @@ class Ended:
 
 
 class Stage:
-    """One driving of one program; `berth` is the command, or None."""
+    """One driving of one program; `berth` is the command."""
 
-    def __init__(self, berth):
-        self.berth = berth
+    def __init__(self, way, berth):
+        self.way, self.berth = way, berth
         self.at_end = contextlib.ExitStack()
         self.directory = self.at_end.enter_context(tempfile.TemporaryDirectory())
 
@@ -124,7 +137,10 @@ class Stage:
         if counts:
             program = [find("strace"), "-f", "--seccomp-bpf", "-c", "-o", self.path("calls"), "-e",
                        f"trace={counts}", *program]
-        return [self.berth, "run", *options, "--", *program] if self.berth else program
+        if self.way == ALONE:
+            return program
+        return [self.berth, "run", *(["--bpf"] if self.way == BPF else []), *options, "--",
+                *program]
 
     def run(self, *words, **how):
         """To its end."""
