@@ -18,6 +18,9 @@ namespace {
 
 constexpr const char* kRangePath = "/proc/sys/net/ipv4/ip_local_port_range";
 constexpr const char* kReservedPath = "/proc/sys/net/ipv4/ip_local_reserved_ports";
+constexpr const char* kReusePath = "/proc/sys/net/ipv4/tcp_tw_reuse";
+constexpr const char* kReuseDelayPath = "/proc/sys/net/ipv4/tcp_tw_reuse_delay";
+constexpr const char* kTimestampsPath = "/proc/sys/net/ipv4/tcp_timestamps";
 constexpr const char* kUnprivilegedPath = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
 // "1,3,5,…,65535", the longest list of reserved ports, is 191 KiB long.
@@ -107,7 +110,36 @@ std::optional<Bounds> parse_bounds(std::string_view text) noexcept {
     return Bounds{*first, *last};
 }
 
+std::uint32_t parse_milliseconds(std::string_view text, std::uint32_t otherwise) noexcept {
+    std::uint32_t value = otherwise;
+    const std::string_view digits = trimmed(text);
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+}
+
 }  // namespace
+
+// Reuse needs time stamps, and waits until the clock they are taken from, one of seconds before
+// 6.14, has gone on for certain.
+TimeWaitRests time_wait_rests(std::string_view reuse, std::string_view timestamps,
+                              std::string_view delay) noexcept {
+    constexpr std::uint32_t kDefaultDelayMs = 1'000, kClockMs = 1'000;
+    TimeWaitRests rests;
+    const auto how = parse_number(trimmed(reuse)).value_or(0);
+    if (how == 0 || parse_number(trimmed(timestamps)).value_or(0) == 0) {
+        return rests;
+    }
+    const std::uint32_t most = rests.local_ms - kClockMs;
+    rests.local_ms = std::min(parse_milliseconds(delay, kDefaultDelayMs), most) + kClockMs;
+    rests.remote_ms = how == 1 ? rests.local_ms : rests.remote_ms;
+    return rests;
+}
+
+TimeWaitRests read_time_wait_rests() {
+    return time_wait_rests(read_setting(kReusePath).value_or(""),
+                           read_setting(kTimestampsPath).value_or(""),
+                           read_setting(kReuseDelayPath).value_or(""));
+}
 
 Result<PortRange> parse_port_range(std::string_view text) {
     constexpr const char* kOperation = "parse port range";

@@ -22,6 +22,20 @@ struct NamespaceSettings {
 /// that is no range.
 Result<NamespaceSettings> read_namespace_settings();
 
+/// For how long, in ms, connect() refuses a four-tuple that was closed from here: TIME_WAIT, or
+/// what tcp_tw_reuse leaves of it.
+struct TimeWaitRests {
+    std::uint32_t local_ms = 60'000;   // to this host
+    std::uint32_t remote_ms = 60'000;  // to others
+};
+
+/// What the kernel does not say (before 4.19, or without /proc) is taken to be a whole TIME_WAIT.
+TimeWaitRests read_time_wait_rests();
+
+/// From the texts of tcp_tw_reuse, tcp_timestamps and tcp_tw_reuse_delay (empty: 1,000 ms).
+TimeWaitRests time_wait_rests(std::string_view reuse, std::string_view timestamps,
+                              std::string_view delay) noexcept;
+
 /// "32768\t60999" → {32768, 60999}. **Errors:** invalid_argument.
 Result<PortRange> parse_port_range(std::string_view text);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bench/guest/guest.h"
 #include "bench/reproducer/allocators.h"
 #include "bench/reproducer/run_scenario.h"
 #include "bench/reproducer/shared_area.h"

@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 
 #include <string>
+#include <utility>
 
 namespace berth::internal {
 namespace {
@@ -102,6 +103,19 @@ TEST(NamespaceSettings, LongestListOfReservedPortsIsReadWhole) {
         EXPECT_EQ(settings->reserved.front(), (PortRange{1, 1}));
         EXPECT_EQ(settings->reserved.back(), (PortRange{65535, 65535}));
     });
+}
+
+TEST(NamespaceSettings, TimeWaitLastsAsLongAsTheKernelLetsIt) {
+    const auto rests = [](const char* reuse, const char* timestamps, const char* delay) {
+        const TimeWaitRests read = time_wait_rests(reuse, timestamps, delay);
+        return std::pair(read.local_ms, read.remote_ms);
+    };
+    EXPECT_EQ(rests("2\n", "1\n", "1000\n"), std::pair(2'000U, 60'000U));
+    EXPECT_EQ(rests("1\n", "1\n", ""), std::pair(2'000U, 2'000U));
+    EXPECT_EQ(rests("0\n", "1\n", "1000\n"), std::pair(60'000U, 60'000U));
+    EXPECT_EQ(rests("2\n", "0\n", "1000\n"), std::pair(60'000U, 60'000U));
+    EXPECT_EQ(rests("1\n", "1\n", "4000000000\n"), std::pair(60'000U, 60'000U));
+    EXPECT_EQ(rests("", "", ""), std::pair(60'000U, 60'000U));
 }
 
 TEST(NamespaceSettings, WithoutProcTheErrorNamesTheFileAndTheRemedy) {

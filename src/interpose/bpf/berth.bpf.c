@@ -169,6 +169,35 @@ static __always_inline int note_send(struct bpf_sock_addr* ctx) {
 SEC("cgroup/sendmsg4") int berth_sendmsg4(struct bpf_sock_addr* ctx) { return note_send(ctx); }
 SEC("cgroup/sendmsg6") int berth_sendmsg6(struct bpf_sock_addr* ctx) { return note_send(ctx); }
 
+/* close() sends a reset: SO_LINGER with no time. */
+static __always_inline int resets_when_closed(const struct sock* sk) {
+    unsigned long flags = 0, linger_time = 0;
+    bpf_core_read(&flags, sizeof(flags), &sk->__sk_common.skc_flags);
+    if (!(flags >> (bpf_core_enum_value(enum sock_flags, SOCK_LINGER) & 63) & 1)) {
+        return 0;
+    }
+    bpf_core_read(&linger_time, sizeof(linger_time), &sk->sk_lingertime);
+    return linger_time == 0;
+}
+
+static __always_inline enum remains what_remains(const struct bpf_sock* sk) {
+    if (sk->protocol != IPPROTO_TCP) {
+        return NOTHING;
+    }
+    switch (sk->state) {
+        case BPF_TCP_CLOSE:
+        case BPF_TCP_SYN_SENT:
+            return NOTHING;
+        case BPF_TCP_LISTEN:
+            return TIME_WAIT;
+        case BPF_TCP_CLOSE_WAIT:
+        case BPF_TCP_LAST_ACK:
+            return resets_when_closed((const struct sock*)sk) ? NOTHING : LAST_ACK;
+        default:
+            return resets_when_closed((const struct sock*)sk) ? NOTHING : TIME_WAIT;
+    }
+}
+
 /* Runs at the last close() of the last descriptor, wherever that is: dup(), fork() and descriptors
  * under way in a UNIX socket need no care. src_port cannot be read here. */
 SEC("cgroup/sock_release") int berth_sock_release(struct bpf_sock* sk) {
@@ -189,13 +218,14 @@ SEC("cgroup/sock_release") int berth_sock_release(struct bpf_sock* sk) {
     if (kind_of(owner) != BERTH_HELD && kind_of(owner) != BERTH_CONNECTED) {
         return 1;
     }
-    const int is_lengthy = sk->protocol == IPPROTO_TCP && sk->state != BPF_TCP_CLOSE;
+    const enum remains remains = what_remains(sk);
     struct berth_mark* mark = count_of(owner) > 0 ? bpf_sk_storage_get(&marks, sk, 0, 0) : 0;
     const int is_marked = mark && mark->pair.port == port;
     /* family 0: a further holder of a port bound by number. */
     if (is_marked && mark->pair.family != 0) {
-        release_pair(&mark->pair, is_lengthy);
+        release_pair(table, &mark->pair, remains);
     }
-    drop_holder(table, port, bpf_get_socket_cookie(sk), is_marked, is_lengthy);
+    drop_holder(table, port, bpf_get_socket_cookie(sk), is_marked,
+                remains == TIME_WAIT);
     return 1;
 }

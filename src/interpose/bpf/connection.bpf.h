@@ -9,7 +9,9 @@
  * Cost: an entry of `pairs` and a mark for each connection, about 1 us and 200 bytes. Limits: with
  * no fresh port left, a destination that already has 98 % of all ports is found another with
  * 256 probes in 99 % of all cases; then the kernel goes on (and finds none: to its own connect()
- * bound ports are no candidates). IP_LOCAL_PORT_RANGE, which would keep sharing without all this,
+ * bound ports are no candidates). Right after a search in vain the next ones make 32 probes, so
+ * that who tries and tries is refused fast; they find a destination with half of its ports left one
+ * all the same. IP_LOCAL_PORT_RANGE, which would keep sharing without all this,
  * is -EINVAL for bpf_setsockopt().
  */
 #ifndef BERTH_BPF_CONNECTION_H
@@ -19,7 +21,10 @@
 
 #define FRESH_ATTEMPTS 4
 #define SHARING_PROBES 256
+#define SCARCE_PROBES 32
+#define SCARCE_MS 10
 #define SHARING_ATTEMPTS 2
+#define LAST_ACK_MS 1000
 
 /* An IPv4 destination written as IPv6 is the IPv4 destination. `is_v6` is a constant everywhere:
  * the verifier refuses a program of one family the fields of the other. */
@@ -45,29 +50,58 @@ static __always_inline void describe_destination(struct bpf_sock_addr* ctx, int 
     pair->remote[3] = d;
 }
 
-/* A pair whose connection has closed is in TIME_WAIT for as long as a port rests. */
-static __always_inline int claim_pair(struct berth_table* table, const struct berth_pair* pair) {
+/* As the kernel's tcp_twsk_unique() has it. */
+static __always_inline int is_local(const struct berth_pair* pair) {
+    if (pair->family == AF_INET) {
+        return (bpf_ntohl(pair->remote[0]) >> 24) == 127;
+    }
+    return pair->remote[0] == 0 && pair->remote[1] == 0 && pair->remote[2] == 0 &&
+           pair->remote[3] == bpf_htonl(1);
+}
+
+static __always_inline int claim_pair(const struct berth_pair* pair) {
     const __u64 live = 0;
     if (bpf_map_update_elem(&pairs, pair, &live, BPF_NOEXIST) == 0) {
         return 1;
     }
-    __u64* closed_ms = bpf_map_lookup_elem(&pairs, pair);
-    if (!closed_ms) {
+    __u64* from_ms = bpf_map_lookup_elem(&pairs, pair);
+    if (!from_ms) {
         return 0;
     }
-    const __u64 seen = *closed_ms;
-    return seen != 0 && seen + table->lengthy.epoch_ms * 2 < now_ms() &&
-           __sync_val_compare_and_swap(closed_ms, seen, live) == seen;
+    const __u64 seen = *from_ms;
+    return seen != 0 && seen < now_ms() && __sync_val_compare_and_swap(from_ms, seen, live) == seen;
 }
 
-static __always_inline void release_pair(const struct berth_pair* pair, int is_lengthy) {
-    if (!is_lengthy) {
+/* What is left of a connection when its socket is closed. */
+enum remains {
+    NOTHING,
+    LAST_ACK,  /* the other side was first: until that has acknowledged */
+    TIME_WAIT, /* of the connection, or of those that a listener has accepted */
+};
+
+/* To this host the last acknowledgement comes at once. */
+static __always_inline __u64 pair_rest_ms(const struct berth_table* table,
+                                          const struct berth_pair* pair, enum remains remains) {
+    switch (remains) {
+        case NOTHING:
+            return 0;
+        case LAST_ACK:
+            return is_local(pair) ? 0 : LAST_ACK_MS;
+        default:
+            return is_local(pair) ? table->local_pair_rest_ms : table->remote_pair_rest_ms;
+    }
+}
+
+static __always_inline void release_pair(const struct berth_table* table,
+                                         const struct berth_pair* pair, enum remains remains) {
+    const __u64 rest_ms = pair_rest_ms(table, pair, remains);
+    if (rest_ms == 0) {
         bpf_map_delete_elem(&pairs, pair);
         return;
     }
-    __u64* closed_ms = bpf_map_lookup_elem(&pairs, pair);
-    if (closed_ms) {
-        *closed_ms = now_ms();
+    __u64* from_ms = bpf_map_lookup_elem(&pairs, pair);
+    if (from_ms) {
+        *from_ms = now_ms() + rest_ms;
     }
 }
 
@@ -105,7 +139,7 @@ static int try_sharing(__u32 index, struct search* search) {
         return 0;
     }
     search->pair.port = port;
-    if (!claim_pair(table, &search->pair)) {
+    if (!claim_pair(&search->pair)) {
         return 0;
     }
     if (!join_port(table, port)) {
@@ -181,7 +215,7 @@ static __always_inline int connect_from_fresh_port(struct bpf_sock_addr* ctx, in
             return -1;
         }
         mark->pair.port = port;
-        if (!claim_pair(table, &mark->pair)) {
+        if (!claim_pair(&mark->pair)) {
             put_pending_to_rest(table, port);
             continue;
         }
@@ -201,9 +235,11 @@ static __always_inline int connect_from_shared_port(struct bpf_sock_addr* ctx, i
     struct search search = {.table = table, .pair = mark->pair};
     search.size = table->last - table->first + 1;
     for (int attempt = 0; attempt < SHARING_ATTEMPTS; ++attempt) {
+        const int is_scarce = now_ms() < table->scarce_until_ms;
         search.port = 0;
-        bpf_loop(SHARING_PROBES, try_sharing, &search, 0);
+        bpf_loop(is_scarce ? SCARCE_PROBES : SHARING_PROBES, try_sharing, &search, 0);
         if (search.port == 0) {
+            if (!is_scarce) table->scarce_until_ms = now_ms() + SCARCE_MS;
             return -1;
         }
         mark->pair.port = search.port;

@@ -45,7 +45,7 @@ Result<LookReport> Keeper::look() {
     }
     forget_gone();
     if (began >= next_pair_sweep_ms_) {
-        maps_.sweep_pairs(settings_.lengthy_rest_ms);
+        maps_.sweep_pairs();
         next_pair_sweep_ms_ = began + kPairSweepIntervalMs;
     }
     look_ms_ = monotonic_ms() - began;
@@ -72,6 +72,7 @@ Result<bool> Keeper::keep_table(std::uint64_t cookie, Protocol protocol,
     Known& known = *BERTH_TRY(find_or_make(cookie, protocol, allowed));
     known.missed_count = 0;
     known.table.set_allowed(allowed.range, allowed.ports);
+    known.table.set_pair_rests(allowed.time_wait_rests);
     add(report.sync, BERTH_TRY(known.sync.run(known.table)));
     known.table.extend(kValidMs);
     return is_new;

@@ -10,11 +10,15 @@
 
 struct sock_common {
     __u16 skc_num;
+    unsigned long skc_flags;
 };
 
 struct sock {
     struct sock_common __sk_common;
+    unsigned long sk_lingertime;
 };
+
+enum sock_flags { SOCK_LINGER = 4 };
 
 /* Since 6.6: bit INET_FLAGS_BIND_ADDRESS_NO_PORT of inet_flags; the range is one word. */
 struct inet_sock {

@@ -112,7 +112,7 @@ Result<void> Maps::add(const berth_table_key& key, const TableMap& table) const 
 
 void Maps::remove(const berth_table_key& key) const { ::bpf_map_delete_elem(tables.get(), &key); }
 
-void Maps::sweep_pairs(std::uint32_t lengthy_rest_ms) const {
+void Maps::sweep_pairs() const {
     const std::uint64_t now = monotonic_ms();
     std::vector<std::pair<std::uint64_t, TableMap>> known;
     for (const berth_table_key& key : keys()) {
@@ -121,12 +121,12 @@ void Maps::sweep_pairs(std::uint32_t lengthy_rest_ms) const {
         if (each && *each) known.emplace_back(key.netns_cookie, std::move(**each));
     }
     for (const berth_pair& pair : keys_of<berth_pair>(pairs.get(), kMaxPairs)) {
-        std::uint64_t closed_ms = 0;
-        if (::bpf_map_lookup_elem(pairs.get(), &pair, &closed_ms) != 0) continue;
+        std::uint64_t from_ms = 0;
+        if (::bpf_map_lookup_elem(pairs.get(), &pair, &from_ms) != 0) continue;
         const auto at =
             std::ranges::find(known, pair.netns_cookie, &std::pair<std::uint64_t, TableMap>::first);
         const bool is_orphan = at == known.end() || at->second.owner(pair.port) == 0;
-        if (closed_ms != 0 ? closed_ms + lengthy_rest_ms < now : is_orphan) {
+        if (from_ms != 0 ? from_ms < now : is_orphan) {
             ::bpf_map_delete_elem(pairs.get(), &pair);
         }
     }
@@ -145,7 +145,8 @@ Result<std::uint64_t> own_netns_cookie() {
 
 Result<AllowedPorts> read_allowed_ports(const berth_settings& settings) {
     const NamespaceSettings own = BERTH_TRY(read_namespace_settings());
-    AllowedPorts allowed{.range = own.range, .ports = {}};
+    AllowedPorts allowed{
+        .range = own.range, .ports = {}, .time_wait_rests = read_time_wait_rests()};
     if (settings.first != 0) {
         allowed.range = {settings.first, settings.last};
     }

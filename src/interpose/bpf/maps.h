@@ -34,7 +34,7 @@ struct Maps {
     void remove(const berth_table_key& key) const;
 
     /// Forgets pairs whose TIME_WAIT is over, and those whose port has no connection any more.
-    void sweep_pairs(std::uint32_t lengthy_rest_ms) const;
+    void sweep_pairs() const;
 };
 
 /// The cookie of the calling thread's network namespace. **Since kernel:** 5.14.
@@ -43,9 +43,10 @@ Result<std::uint64_t> own_netns_cookie();
 struct AllowedPorts {
     PortRange range;
     PortWords ports;
+    TimeWaitRests time_wait_rests;
 };
 /// What may be given out in the calling thread's network namespace: the range without reserved,
-/// privileged and excluded ports.
+/// privileged and excluded ports; and when again to the same destination.
 Result<AllowedPorts> read_allowed_ports(const berth_settings& settings);
 
 }  // namespace berth::internal::bpf

@@ -23,7 +23,7 @@
 
 /* The names are those of C. NOLINTBEGIN(readability-identifier-naming) */
 
-#define BERTH_TABLE_VERSION 1
+#define BERTH_TABLE_VERSION 2
 
 #define BERTH_PORTS 65536
 #define BERTH_WORDS 1024
@@ -80,6 +80,12 @@ struct berth_table {
     __u64 next_pour_ms; /* when ports may have rested long enough */
     __u64 next_sweep_ms;
     __u64 next_question_ms; /* when the kernel may be asked again, ports having run out */
+    __u64 scarce_until_ms;  /* a search for a port to share has just been in vain */
+    /* For how long the kernel refuses a connection to go from a port to a destination once more,
+     * when the one before was closed from here first: TIME_WAIT, or what tcp_tw_reuse leaves of
+     * it. To this host, and to others. */
+    __u32 local_pair_rest_ms;
+    __u32 remote_pair_rest_ms;
     struct berth_counters counters;
     __s32 free_counts[BERTH_GROUPS]; /* hints: free bits of 1,024 ports each */
     __u64 free[BERTH_WORDS];         /* bit n: port n may be given out */

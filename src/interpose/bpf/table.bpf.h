@@ -26,7 +26,7 @@ struct {
     __array(values, struct one_table);
 } tables SEC(".maps");
 
-/* Value: 0 while the connection lives; then when it was closed, in ms. */
+/* Value: 0 while the connection lives; then from when on, in ms, there may be another one. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC);

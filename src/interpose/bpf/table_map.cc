@@ -110,6 +110,7 @@ Result<TableMap> TableMap::create(PortRange range, const PortWords& allowed, Res
     memory->brief.epoch_ms = rests.brief_ms / 2;
     memory->lengthy.epoch_ms = rests.lengthy_ms / 2;
     made.set_allowed(range, allowed);
+    made.set_pair_rests({});
     return made;
 }
 
@@ -216,6 +217,11 @@ void TableMap::set_allowed(PortRange range, const PortWords& allowed) const noex
             }
         }
     }
+}
+
+void TableMap::set_pair_rests(const TimeWaitRests& rests) const noexcept {
+    store(table_->local_pair_rest_ms, rests.local_ms);
+    store(table_->remote_pair_rest_ms, rests.remote_ms);
 }
 
 void TableMap::extend(std::uint32_t valid_ms) const noexcept {

@@ -5,6 +5,7 @@
 // atomic step that holds beside the programs' own (see shared.h), so nothing here waits for them.
 
 #include "src/interpose/bpf/shared.h"
+#include "src/ports/namespace_settings.h"
 
 #include <berth/address.h>
 #include <berth/descriptor.h>
@@ -68,6 +69,8 @@ public:
 
     /// The range and the ports in it have changed.
     void set_allowed(PortRange range, const PortWords& allowed) const noexcept;
+    /// Of one with TCP ports.
+    void set_pair_rests(const TimeWaitRests& rests) const noexcept;
     /// The programs may choose from it for that long.
     void extend(std::uint32_t valid_ms) const noexcept;
     /// Whether ports have run out since the last call.

@@ -23,6 +23,8 @@
 namespace berth::test {
 
 inline constexpr PortRange kSmallRange = {40000, 40099};
+inline constexpr Protocol kUdp = Protocol::udp;
+inline constexpr Protocol kTcp = Protocol::tcp;
 
 class Covered {
 public:
@@ -63,6 +65,9 @@ inline Bound bind_zero(Protocol protocol, Family family = Family::ipv4) {
 Bound bind_to(Protocol protocol, const Address& local, bool is_reusing_port = false);
 /// connect() of a new socket without bind().
 Bound connect_new(Protocol protocol, const Address& remote);
+inline Address at(std::uint16_t port) { return Address::loopback(Family::ipv4, port); }
+/// A listener outside the range, so that it takes no port of it.
+inline Descriptor server(std::uint16_t port) { return listener(at(port)); }
 /// Binds until it is refused.
 std::vector<Bound> bind_all(Protocol protocol);
 

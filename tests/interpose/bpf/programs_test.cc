@@ -28,14 +28,7 @@ namespace {
 
 using internal::bpf::TableMap;
 
-constexpr Protocol kUdp = Protocol::udp;
-constexpr Protocol kTcp = Protocol::tcp;
-
 std::uint16_t port_of(int fd) { return local_of(fd).port(); }
-
-// A listener outside the range, so that it takes no port of it.
-Descriptor server(std::uint16_t port) { return listener(Address::loopback(Family::ipv4, port)); }
-Address at(std::uint16_t port) { return Address::loopback(Family::ipv4, port); }
 
 void set_option(const Descriptor& socket, int level, int name, int value) {
     ASSERT_EQ(::setsockopt(socket.get(), level, name, &value, sizeof(value)), 0);
@@ -349,72 +342,6 @@ TEST(BpfBind, RangeOfTheSocketItselfIsObeyed) {
         ASSERT_EQ(::bind(socket.get(), local.data(), local.size()), 0);
         EXPECT_EQ(port_of(socket.get()), 40042);
         EXPECT_EQ(covered.owner_kind(kTcp, 40042), BERTH_HELD);
-    });
-}
-
-// Trap 8.
-TEST(BpfRelease, PortInTimeWaitIsNotGivenOut) {
-    in_covered_namespace([](Covered& covered) {
-        const Descriptor destination = server(5000);
-        Bound client = connect_new(kTcp, at(5000));
-        ASSERT_EQ(client.error, 0);
-        Descriptor accepted(::accept4(destination.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        client.socket.reset();
-        accepted.reset();
-        const TableMap table = covered.table(kTcp);
-        EXPECT_FALSE(table.is_free(client.port));
-        EXPECT_TRUE(table.is_resting(client.port, true));
-        covered.look_thoroughly();
-        EXPECT_TRUE(table.is_resting(client.port, true));
-        const std::vector<Bound> all = bind_all(kTcp);
-        EXPECT_EQ(all.size(), kSmallRange.size() - 1);
-    });
-}
-
-TEST(BpfRelease, LengthyRestInVainEndsWithTheNextLook) {
-    in_covered_namespace([](Covered& covered) {
-        Bound bound = bind_zero(kTcp);
-        ASSERT_EQ(::listen(bound.socket.get(), 5), 0);
-        bound.socket.reset();
-        const TableMap table = covered.table(kTcp);
-        EXPECT_TRUE(table.is_resting(bound.port, true));
-        covered.look();
-        EXPECT_TRUE(table.is_free(bound.port));
-    });
-}
-
-TEST(BpfRelease, SocketThatNeverConnectedRestsBriefly) {
-    in_covered_namespace([](Covered& covered) {
-        Bound bound = bind_zero(kTcp);
-        bound.socket.reset();
-        EXPECT_TRUE(covered.table(kTcp).is_resting(bound.port, false));
-        EXPECT_FALSE(covered.table(kTcp).is_resting(bound.port, true));
-    });
-}
-
-// Trap 9.
-TEST(BpfRelease, ListenerThatClosesBeforeItsConnections) {
-    in_covered_namespace([](Covered& covered) {
-        Bound bound = bind_zero(kTcp, Address::loopback(Family::ipv4));
-        ASSERT_EQ(::listen(bound.socket.get(), 5), 0);
-        Bound client = connect_new(kTcp, at(bound.port));
-        ASSERT_EQ(client.error, 0);
-        Bound other = connect_new(kTcp, at(bound.port));
-        Descriptor first(::accept4(bound.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        Descriptor second(::accept4(bound.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        second.reset();
-        EXPECT_EQ(covered.owner_kind(kTcp, bound.port), BERTH_HELD);
-        bound.socket.reset();
-        EXPECT_FALSE(covered.table(kTcp).is_free(bound.port));
-        covered.look_thoroughly();
-        EXPECT_EQ(covered.owner_kind(kTcp, bound.port), BERTH_KERNEL);
-        client.socket.reset();
-        other.socket.reset();
-        first.reset();
-        covered.look_thoroughly();
-        // The second of the accepted ones has closed first: it is in TIME_WAIT.
-        EXPECT_EQ(covered.owner_kind(kTcp, bound.port), BERTH_NOBODY);
-        EXPECT_TRUE(covered.table(kTcp).is_resting(bound.port, true));
     });
 }
 
