@@ -119,18 +119,19 @@ std::uint32_t parse_milliseconds(std::string_view text, std::uint32_t otherwise)
 
 }  // namespace
 
-// Reuse needs time stamps, and waits until the clock they are taken from, one of seconds before
-// 6.14, has gone on for certain.
+// Reuse needs time stamps. Where its delay can be set (6.14) it is counted in milliseconds; before,
+// a clock of seconds had to go on.
 TimeWaitRests time_wait_rests(std::string_view reuse, std::string_view timestamps,
                               std::string_view delay) noexcept {
-    constexpr std::uint32_t kDefaultDelayMs = 1'000, kClockMs = 1'000;
+    constexpr std::uint32_t kDefaultDelayMs = 1'000;
+    const std::uint32_t clock_ms = trimmed(delay).empty() ? 1'000 : 100;
     TimeWaitRests rests;
     const auto how = parse_number(trimmed(reuse)).value_or(0);
     if (how == 0 || parse_number(trimmed(timestamps)).value_or(0) == 0) {
         return rests;
     }
-    const std::uint32_t most = rests.local_ms - kClockMs;
-    rests.local_ms = std::min(parse_milliseconds(delay, kDefaultDelayMs), most) + kClockMs;
+    const std::uint32_t most = rests.local_ms - clock_ms;
+    rests.local_ms = std::min(parse_milliseconds(delay, kDefaultDelayMs), most) + clock_ms;
     rests.remote_ms = how == 1 ? rests.local_ms : rests.remote_ms;
     return rests;
 }

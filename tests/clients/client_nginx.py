@@ -64,16 +64,14 @@ def run(berth):
         "alone": say(alone),
         "preload": f"{say(plain)}. With --when-full wait=1: {say(waiting)}",
         "why not": "Twenty ports are twenty requests at once. A worker that waits for a port "
-                   "answers nobody meanwhile, and closes none of its connections. It "
-                   "closes first: under --bpf a port in TIME_WAIT has no other connection to the "
-                   "same destination for up to a minute, with the kernel's choice and the preload "
-                   "for a second (loopback).",
+                   "answers nobody meanwhile, and closes none of its connections.",
     }
 
 
 def run_bpf(berth):
     found = drive_in_namespace("nginx", BPF, berth)
     promise(found["15"]["statuses"] == {"200": 15}, found)
-    # What the first 15 have left; these are in TIME_WAIT.
-    promise(found["40"]["statuses"].get("200", 0) >= 5, found)
+    # Ports are found at random here, the last one perhaps not.
+    promise(found["40"]["statuses"].get("200", 0) >= 18, found)
+    promise(found["again"]["statuses"] == {"200": 15}, found)
     return say(found)

@@ -33,8 +33,7 @@ def run(berth):
         "preload": f"{say(plain)}; --when-full wait=10: {say(waiting)}",
         "why not": "It closes first: each port is in TIME_WAIT, and another connection may have "
                    "it a second later (loopback). 100 ports are 100 connections a second; who "
-                   "does not wait fails. Under --bpf nothing waits, and a port in TIME_WAIT has no "
-                   "other connection to the same destination for up to a minute.",
+                   "does not wait fails, and under --bpf nothing waits.",
     }
 
 
