@@ -36,6 +36,19 @@ Result<void> write_text(const std::string& path, std::string_view text) {
     return {};
 }
 
+Error make_failure(int system_errno, const std::string& path) {
+    constexpr const char* kMake = "make cgroup";
+    if (system_errno == EROFS) {
+        return Error(Errc::permission_denied, kMake, cgroup_mount().value_or(path), EROFS,
+                     "cgroup2 is mounted read-only there",
+                     "remount it: 'mount -o remount,rw' with that path");
+    }
+    const bool is_refused = system_errno == EACCES || system_errno == EPERM;
+    return Error::from_errno(
+        system_errno, kMake, path,
+        is_refused ? "this needs root, or a cgroup that is delegated" : nullptr);
+}
+
 std::string procs_of(const std::string& cgroup) { return cgroup + "/cgroup.procs"; }
 
 Result<bool> visit_tree(const fs::path& cgroup, int depth,
@@ -167,8 +180,7 @@ Result<ChildCgroup> ChildCgroup::create() {
     const std::string path = parent + "/" + name_prefix() + std::to_string(own_process_word()) +
                              "." + std::to_string(++made_count);
     if (::mkdir(path.c_str(), 0755) != 0) {
-        return std::unexpected(Error::from_errno(errno, "make cgroup", path,
-                                                 "this needs root, or a cgroup that is delegated"));
+        return std::unexpected(make_failure(errno, path));
     }
     return ChildCgroup(path);
 }

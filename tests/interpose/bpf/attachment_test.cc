@@ -26,6 +26,10 @@ using namespace internal::bpf;
 
 bool never() { return false; }
 
+bool make_read_only(const std::string& mount) {
+    return ::mount(nullptr, mount.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
+}
+
 // A private bpf file system below a directory of its own.
 class Place {
 public:
@@ -217,6 +221,33 @@ TEST(BpfAttachment, SaysWhatIsWrong) {
         EXPECT_TRUE(failed_with(run_agent(place.pins, never), Errc::not_holder));
         EXPECT_TRUE(failed_with(detach("/tmp"), Errc::invalid_argument));
         EXPECT_NE(::access(place.pins.c_str(), F_OK), 0);
+    });
+}
+
+// As in a container: it is root, and that does not help.
+TEST(BpfAttachment, ReadOnlyCgroupsAreNamedWithTheRemedy) {
+    in_place([](Place& place) {
+        const std::string mount = cgroup_mount().value();
+        ASSERT_EQ(::mount(mount.c_str(), mount.c_str(), nullptr, MS_BIND, nullptr), 0);
+        ASSERT_TRUE(make_read_only(mount));
+        const Result<Cover> cover = Cover::create({});
+        const auto report = attach(place.cgroup, place.pins, {});  // writes nothing there
+        ASSERT_EQ(::umount2(mount.c_str(), MNT_DETACH), 0);
+        EXPECT_TRUE(succeeded(report));
+        ASSERT_TRUE(failed_with(cover, Errc::permission_denied));
+        const std::string message = cover.error().message();
+        EXPECT_NE(message.find(mount + ":"), std::string::npos) << message;
+        EXPECT_NE(message.find("remount,rw"), std::string::npos) << message;
+        EXPECT_EQ(message.find("root"), std::string::npos) << message;
+    });
+}
+
+TEST(BpfAttachment, ReadOnlyPinsAreNamedWithTheRemedy) {
+    in_place([](Place& place) {
+        ASSERT_TRUE(make_read_only(place.directory));
+        const auto report = attach(place.cgroup, place.pins, {});
+        ASSERT_TRUE(failed_with(report, Errc::permission_denied));
+        EXPECT_NE(report.error().message().find("read-only"), std::string::npos);
     });
 }
 
