@@ -6,17 +6,21 @@
 #include "tests/interpose/bpf/covered.h"
 
 #include <bpf/bpf.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/bpf.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 namespace berth::test {
@@ -238,6 +242,41 @@ TEST(BpfAttachment, KilledSupervisorLeavesNothingAttached) {
         const Result<ChildCgroup> next = ChildCgroup::create();
         EXPECT_TRUE(succeeded(next));
         EXPECT_NE(::access(path.data(), F_OK), 0);
+    });
+}
+
+void make_older(const std::string& path, std::time_t seconds) {
+    const timespec then{.tv_sec = ::time(nullptr) - seconds, .tv_nsec = 0};
+    const std::array<timespec, 2> times{then, then};
+    EXPECT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+}
+
+pid_t start_sleeper(const std::string& cgroup) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        while (true) ::pause();
+    }
+    std::ofstream(cgroup + "/cgroup.procs") << child << std::flush;
+    return child;
+}
+
+// Of a run in another pid namespace: whether it lives cannot be told.
+TEST(BpfAttachment, CgroupFromElsewhereIsRemovedWhenItIsEmptyAndOld) {
+    in_place([](Place& place) {
+        const std::string path = place.cgroup + "/berth-run.1-1.1";
+        ASSERT_EQ(::mkdir(path.c_str(), 0755), 0);
+        make_older(path, 300);
+        EXPECT_TRUE(succeeded(ChildCgroup::create()));
+        EXPECT_EQ(::access(path.c_str(), F_OK), 0) << "somebody may be about to enter";
+        make_older(path, 3'600);
+        const pid_t sleeper = start_sleeper(path);
+        EXPECT_TRUE(succeeded(ChildCgroup::create()));
+        EXPECT_EQ(::access(path.c_str(), F_OK), 0) << "there is a process in it";
+        ::kill(sleeper, SIGKILL);
+        ::waitpid(sleeper, nullptr, 0);
+        EXPECT_TRUE(poll_until([&] {
+            return ChildCgroup::create().has_value() && ::access(path.c_str(), F_OK) != 0;
+        }));
     });
 }
 
