@@ -11,9 +11,13 @@ if(TARGET berth_command)
     install(TARGETS berth_preload DESTINATION ${CMAKE_INSTALL_LIBDIR}/berth)
 endif()
 if(TARGET berth_command AND TARGET berth_bpf)
-    configure_file(packaging/systemd/berth-agent.service.in berth-agent.service @ONLY)
-    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berth-agent.service
-        DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/systemd/system)
+    # It names the command by its full path, which is known when it is installed (--prefix).
+    install(CODE "
+        set(berth_bin_dir \"${CMAKE_INSTALL_BINDIR}\")
+        cmake_path(ABSOLUTE_PATH berth_bin_dir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+        configure_file(\"${PROJECT_SOURCE_DIR}/packaging/systemd/berth-agent.service.in\"
+            \"${PROJECT_BINARY_DIR}/berth-agent.service\" @ONLY)")
+    install(FILES ${PROJECT_BINARY_DIR}/berth-agent.service DESTINATION lib/systemd/system)
 endif()
 
 # What the consumer of a static library links, by its pkg-config name.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/attach/attach_options.h"
 
+#include "cli/values.h"
 #include "src/ports/namespace_settings.h"
 
 #include <fmt/format.h>
@@ -37,6 +38,34 @@ void add_options(CLI::App& app, bool is_attach, AttachRequest& request, GivenWor
         ->type_name("PORTS");
     app.add_flag("--no-agent", given.has_no_agent,
                  "Start no agent: 'berth agent' must run within 10 s, or the programs step aside");
+}
+
+std::string names_of_options(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+        names.push_back(fmt::format("--{}", option->get_lnames().front()));
+    }
+    return one_of(names);
+}
+
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+    return word.starts_with('-')
+               ? fmt::format("{}: unknown option '{}'; accepted: {}", app.get_name(),
+                             word.substr(0, word.find('=')), names_of_options(app))
+               : fmt::format("{}: unexpected word '{}'; accepted: {}", app.get_name(), word,
+                             names_of_options(app));
+}
+
+// CLI11's text names the option.
+std::string missing_value(const CLI::App& app, const std::string& text) {
+    for (const CLI::Option* option : app.get_options()) {
+        const std::string name = fmt::format("--{}", option->get_lnames().front());
+        if (text.starts_with(name)) {
+            return fmt::format("{}: {} needs a value: {}", app.get_name(), name,
+                               option->get_type_name());
+        }
+    }
+    return fmt::format("{0}: {1}; see '{0} --help'", app.get_name(), text);
 }
 
 std::expected<std::vector<PortRange>, std::string> parse_ports(std::string_view option,
@@ -76,15 +105,21 @@ std::expected<AttachRequest, std::string> parse_attach_request(
     CLI::App app(std::string(description), fmt::format("berth {}", verb));
     app.set_help_flag("-h,--help", "Print this help and exit");
     app.footer(kFooter);
+    app.allow_extras();
     add_options(app, verb == "attach", request, given);
     try {
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     } catch (const CLI::CallForHelp&) {
         request.help = app.help();
         return request;
+    } catch (const CLI::ArgumentMismatch& error) {
+        return std::unexpected(missing_value(app, error.what()));
     } catch (const CLI::ParseError& error) {
         return std::unexpected(
             fmt::format("berth {0}: {1}; see 'berth {0} --help'", verb, error.what()));
+    }
+    if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+        return std::unexpected(unknown_word(app, extras.front()));
     }
     request.starts_agent = !given.has_no_agent;
     if (auto ports = read_ports(given, request); !ports) {

@@ -7,7 +7,9 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -105,18 +107,22 @@ bool has_go_section(const Bytes& file, const Elf64_Ehdr& header) {
     return false;
 }
 
-// The linker's secure mode begins where exec() gains something.
+// The linker's secure mode begins where exec() gains something. With no_new_privs it gains no user
+// and no group, but begins with file capabilities all the same (cap_bprm_creds_from_file).
 bool is_privileged(const std::string& path) {
     struct stat status{};
-    if (::stat(path.c_str(), &status) != 0) {
+    struct statvfs system{};
+    if (::stat(path.c_str(), &status) != 0 || ::statvfs(path.c_str(), &system) != 0 ||
+        (system.f_flag & ST_NOSUID) != 0) {
         return false;
     }
+    const bool may_change = ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
     const bool gains_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
     const bool gains_group = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
                              status.st_gid != ::getgid();
     const bool gains_capability =
         ::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
-    return gains_user || gains_group || gains_capability;
+    return (may_change && (gains_user || gains_group)) || gains_capability;
 }
 
 // "#! /usr/bin/env python3" → "/usr/bin/env"; empty when it is no script.

@@ -32,6 +32,7 @@ void expect_usage(const std::vector<const char*>& words, const char* text) {
     EXPECT_EQ(outcome.code, ExitCode::usage) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
     EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
 }
 
 TEST(AttachCommand, HelpNamesVerbsAndOptions) {
@@ -47,14 +48,21 @@ TEST(AttachCommand, HelpNamesVerbsAndOptions) {
 }
 
 TEST(AttachCommand, WrongWordsAreRefused) {
-    expect_usage({"attach", "--frob"}, "--frob");
-    expect_usage({"attach", "frob"}, "frob");
+    expect_usage({"attach", "--frob"},
+                 "berth attach: unknown option '--frob'; accepted: --help, --pins, --cgroup, "
+                 "--range, --exclude or --no-agent\n");
+    expect_usage({"attach", "--frob=3"}, "unknown option '--frob';");
+    expect_usage({"attach", "-x"}, "unknown option '-x';");
+    expect_usage({"attach", "frob"}, "unexpected word 'frob'; accepted: --help");
+    expect_usage({"attach", "--cgroup"}, "berth attach: --cgroup needs a value: PATH\n");
+    expect_usage({"attach", "--no-agent=maybe"}, "--no-agent");
     expect_usage({"attach", "--range", "9-1"}, "--range '9-1'");
     expect_usage({"attach", "--range", "1-2,4-5"}, "one range");
     expect_usage({"attach", "--range", "x"}, "32768-60999");
     expect_usage({"attach", "--exclude", "70000"}, "8080,9000-9010");
-    expect_usage({"detach", "--cgroup", "/"}, "--cgroup");
-    expect_usage({"agent", "--no-agent"}, "--no-agent");
+    expect_usage({"detach", "--cgroup", "/"},
+                 "berth detach: unknown option '--cgroup'; accepted: --help or --pins\n");
+    expect_usage({"agent", "--no-agent"}, "berth agent: unknown option '--no-agent'");
 }
 
 // Whether or not this berth has the programs, and whoever runs the test.

@@ -39,6 +39,15 @@ bool is_bpf_file_system(const std::string& path) {
            static_cast<unsigned long>(system.f_type) == BPF_FS_MAGIC;
 }
 
+Error pin_failure(int system_errno, const char* operation, const std::string& pins) {
+    if (system_errno == EROFS) {
+        return Error(Errc::permission_denied, operation, pins, EROFS,
+                     "this bpf file system is mounted read-only",
+                     "remount it: 'mount -o remount,rw /sys/fs/bpf'");
+    }
+    return Error::from_errno(system_errno, operation, pins, kNeedsRoot);
+}
+
 // /sys/fs/bpf is there for this alone; systemd mounts it, and so does bpftool.
 Result<void> provide_file_system(const std::string& parent) {
     if (is_bpf_file_system(parent)) {
@@ -103,7 +112,7 @@ Result<Descriptor> make_directory(const std::string& pins) {
         remove_pins(pins);
     }
     if (::mkdir(pins.c_str(), 0700) != 0) {
-        return std::unexpected(Error::from_errno(errno, "attach", pins, kNeedsRoot));
+        return std::unexpected(pin_failure(errno, "attach", pins));
     }
     Descriptor directory = BERTH_TRY(open_directory(pins));
     if (!lock(directory)) {
@@ -176,7 +185,7 @@ Result<void> detach(const std::string& pins) {
     }
     remove_pins(pins);
     if (!is_removed(directory)) {
-        return std::unexpected(Error::from_errno(errno, "detach", pins, kNeedsRoot));
+        return std::unexpected(pin_failure(errno, "detach", pins));
     }
     return {};
 }

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 constexpr int kRemoveAttempts =
     100;  // A process leaves its cgroup a moment after it is waited for.
 constexpr int kMaxDepth = 64;
+constexpr std::time_t kLongestEmptySeconds = 600;
 
 Result<void> write_text(const std::string& path, std::string_view text) {
     const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -34,6 +36,19 @@ Result<void> write_text(const std::string& path, std::string_view text) {
         return std::unexpected(Error::from_errno(errno, "move into cgroup", path));
     }
     return {};
+}
+
+Error make_failure(int system_errno, const std::string& path) {
+    constexpr const char* kMake = "make cgroup";
+    if (system_errno == EROFS) {
+        return Error(Errc::permission_denied, kMake, cgroup_mount().value_or(path), EROFS,
+                     "cgroup2 is mounted read-only there",
+                     "remount it: 'mount -o remount,rw' with that path");
+    }
+    const bool is_refused = system_errno == EACCES || system_errno == EPERM;
+    return Error::from_errno(
+        system_errno, kMake, path,
+        is_refused ? "this needs root, or a cgroup that is delegated" : nullptr);
 }
 
 std::string procs_of(const std::string& cgroup) { return cgroup + "/cgroup.procs"; }
@@ -81,9 +96,13 @@ void remove_cgroup(const std::string& path) {
     }
 }
 
+constexpr std::string_view kCommonPrefix = "berth-run.";
+
 // A cgroup's name is this and "PROCESS.NUMBER". Whether a process of another pid namespace lives
 // cannot be told, so its cgroups have another prefix.
-std::string name_prefix() { return "berth-run." + std::to_string(own_pid_namespace()) + "-"; }
+std::string name_prefix() {
+    return std::string(kCommonPrefix) + std::to_string(own_pid_namespace()) + "-";
+}
 
 bool is_abandoned(std::string_view name, std::string_view prefix) {
     if (!name.starts_with(prefix)) {
@@ -96,12 +115,23 @@ bool is_abandoned(std::string_view name, std::string_view prefix) {
            !is_alive(ProcessIdentity::unpack(word));
 }
 
+// Whoever makes a cgroup enters it soon. The time is never before the making.
+bool is_old(const std::string& path) {
+    struct stat status{};
+    return ::stat(path.c_str(), &status) == 0 &&
+           ::time(nullptr) - status.st_mtime > kLongestEmptySeconds;
+}
+
 void remove_abandoned(const std::string& parent) {
     const std::string prefix = name_prefix();
     std::error_code error;
     for (fs::directory_iterator at(parent, error), end; !error && at != end; at.increment(error)) {
-        if (is_abandoned(at->path().filename().string(), prefix)) {
-            remove_cgroup(at->path().string());
+        const std::string name = at->path().filename().string();
+        const std::string path = at->path().string();
+        if (is_abandoned(name, prefix)) {
+            remove_cgroup(path);
+        } else if (name.starts_with(kCommonPrefix) && !name.starts_with(prefix) && is_old(path)) {
+            ::rmdir(path.c_str());  // EBUSY when there is a process in it
         }
     }
 }
@@ -167,8 +197,7 @@ Result<ChildCgroup> ChildCgroup::create() {
     const std::string path = parent + "/" + name_prefix() + std::to_string(own_process_word()) +
                              "." + std::to_string(++made_count);
     if (::mkdir(path.c_str(), 0755) != 0) {
-        return std::unexpected(Error::from_errno(errno, "make cgroup", path,
-                                                 "this needs root, or a cgroup that is delegated"));
+        return std::unexpected(make_failure(errno, path));
     }
     return ChildCgroup(path);
 }

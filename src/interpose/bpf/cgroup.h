@@ -30,7 +30,8 @@ Result<void> for_each_process(const std::string& cgroup, const std::function<boo
 /// that are still in it go back to the cgroup above.
 class ChildCgroup {
 public:
-    /// First removes what killed processes have left behind.
+    /// First removes what killed processes have left behind; in other pid namespaces, what is
+    /// empty ten minutes later.
     /// **Errors:** permission_denied, unsupported, system.
     static Result<ChildCgroup> create();
     ChildCgroup(ChildCgroup&& other) noexcept : path_(std::exchange(other.path_, {})) {}

@@ -75,7 +75,8 @@ int bind_address_no_port_bit() {
 }
 
 Error load_failure(int system_errno) {
-    if (system_errno == EPERM || system_errno == EACCES) {
+    // EACCES is also the verifier's answer; before it comes to that, root is told EPERM.
+    if (system_errno == EPERM || (system_errno == EACCES && ::geteuid() != 0)) {
         return Error::from_errno(system_errno, kLoad, {}, kNeedsPrivileges);
     }
     return Error(Errc::unsupported, kLoad, {}, system_errno, "the kernel refuses them",

@@ -108,6 +108,23 @@ TEST(BpfRelease, ReleasedPortRestsBeforeReuse) {
                          });
 }
 
+// Trap 3: the hook does not show the port; it is read from the kernel's own socket.
+TEST(BpfRelease, PortIsKnownWhateverTheSocketIs) {
+    for (const Protocol protocol : kProtocols) {
+        for (const Family family : kFamilies) {
+            in_covered_namespace([&](Covered& covered) {
+                std::array<Bound, 2> bound{bind_zero(protocol, family),
+                                           bind_to(protocol, Address::any(family, 39'000))};
+                for (Bound& each : bound) {
+                    ASSERT_EQ(covered.owner_kind(protocol, each.port), BERTH_HELD);
+                    each.socket.reset();
+                    EXPECT_EQ(covered.owner_kind(protocol, each.port), BERTH_NOBODY);
+                }
+            });
+        }
+    }
+}
+
 TEST(BpfRelease, RestEndsByItself) {
     in_covered_namespace({.range = kSmallRange}, {.rests = {.brief_ms = 20}}, [](Covered& covered) {
         Bound bound = bind_zero(kUdp);
