@@ -10,8 +10,8 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::string_view kAllocators[] = {"kernel",   "kernel+range", "berth",
-                                            "berth-fd", kRunAllocator, kRunBpfAllocator, "floor"};
+constexpr std::string_view kAllocators[] = {"kernel",      "kernel+range",   "berth", "berth-fd",
+                                            kRunAllocator, kRunBpfAllocator, "floor"};
 
 /// bind() by the system call; which port it asks for is the subclass's.
 class SystemBinder : public Binder {

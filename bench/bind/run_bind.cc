@@ -21,7 +21,7 @@ constexpr unsigned kRepeats = 7;
 
 constexpr Family kHeadlineFamilies[] = {Family::ipv4};
 constexpr double kHeadlineOccupancies[] = {0, 50, 99, 99.9, 100};
-constexpr std::string_view kHeadlineAllocators[] = {"kernel",        "kernel+range",   "berth",
+constexpr std::string_view kHeadlineAllocators[] = {"kernel",      "kernel+range",   "berth",
                                                     kRunAllocator, kRunBpfAllocator, "floor"};
 constexpr unsigned kHeadlineRepeats = 5;
 

@@ -9,8 +9,9 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::string_view kAllocators[] = {
-    "kernel", "kernel+bind", "kernel+noport", "kernel+range", "berth", kRunAllocator, kRunBpfAllocator, "floor"};
+constexpr std::string_view kAllocators[] = {"kernel",         "kernel+bind", "kernel+noport",
+                                            "kernel+range",   "berth",       kRunAllocator,
+                                            kRunBpfAllocator, "floor"};
 
 /// By system calls; what comes before the connect() is the subclass's.
 class SystemConnector : public Connector {

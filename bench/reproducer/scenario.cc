@@ -13,7 +13,7 @@
 namespace berth::bench {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames = {"kernel",       "berth-shared",  "berth",
+constexpr std::array<std::string_view, 6> kNames = {"kernel",      "berth-shared",   "berth",
                                                     kRunAllocator, kRunBpfAllocator, "spin"};
 constexpr std::array<Family, 1> kFamilies = {Family::ipv4};
 

@@ -65,8 +65,8 @@ std::size_t lay_out(std::size_t stream, std::uint64_t offset, std::uint64_t size
 /// The turns of the streams, until all have been sent.
 class Turns {
 public:
-    Turns(std::vector<Stream> streams, const std::uint64_t& received_count)
-        : streams_(std::move(streams)), received_count_(received_count) {}
+    Turns(std::vector<Stream> streams, SendOrder order, const std::uint64_t& received_count)
+        : streams_(std::move(streams)), order_(order), received_count_(received_count) {}
 
     Result<void> run() {
         BERTH_TRY(watch_all());
@@ -103,10 +103,14 @@ private:
             ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
         for (int i = 0; i < count; ++i) {
             const std::size_t index = events[static_cast<std::size_t>(i)].data.u64;
-            if (streams_[index].socket.is_open()) {
+            if (streams_[index].socket.is_open() && may_have_turn(index)) {
                 turns_.push_back(index);
             }
         }
+    }
+
+    bool may_have_turn(std::size_t index) const noexcept {
+        return order_ == SendOrder::in_turn || index == streams_.size() - open_count_;
     }
 
     void wait_for_reader() const {
@@ -139,11 +143,15 @@ private:
         } else {
             stream.socket.reset();
             --open_count_;
+            if (order_ == SendOrder::one_by_one && open_count_ > 0) {
+                turns_.push_back(index + 1);
+            }
         }
         return {};
     }
 
     std::vector<Stream> streams_;
+    const SendOrder order_;
     const std::uint64_t& received_count_;
     const Descriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
     std::deque<std::size_t> turns_;  // of the streams that may take more
@@ -153,14 +161,14 @@ private:
 
 }  // namespace
 
-Result<void> send_streams(int listener, std::size_t count, const std::uint64_t& received_count,
-                          const std::function<void()>& start) {
+Result<void> send_streams(int listener, std::size_t count, SendOrder order,
+                          const std::uint64_t& received_count, const std::function<void()>& start) {
     std::vector<Stream> streams(count);
     for (std::size_t i = 0; i < count; ++i) {
         streams[i] = {BERTH_TRY(accept_next(listener)), 0, stream_size(i, count)};
     }
     start();
-    return Turns(std::move(streams), received_count).run();
+    return Turns(std::move(streams), order, received_count).run();
 }
 
 }  // namespace berth::bench

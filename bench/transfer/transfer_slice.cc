@@ -85,8 +85,10 @@ Result<JobSlice> run_transfer_slice(const Program& program, unsigned connections
             return read_streams(program, listener.addresses, connections, report, gate);
         }));
     ChildJob sender = BERTH_TRY(ChildJob::start(cpus.client, [&](ChildReport&, const Gate& gate) {
-        return send_streams(listener.socket.get(), connections, reader.report().values[0],
-                            [&] { gate.wait(); });
+        const bool has_loop = &program != &blocking_reader();
+        return send_streams(listener.socket.get(), connections,
+                            has_loop ? SendOrder::in_turn : SendOrder::one_by_one,
+                            reader.report().values[0], [&] { gate.wait(); });
     }));
     return run_sides(reader, &sender, counts);
 }
