@@ -179,6 +179,21 @@ const bench::Row* fullest_table_row(const Rows& rows) {
     return fullest;
 }
 
+/// Where most connections say nothing: the row of this program and engine, of the most of them.
+const bench::Row* idlest_row(const Rows& rows, std::string_view program, std::string_view engine) {
+    const bench::Row* idlest = nullptr;
+    for (const bench::Row& row : rows) {
+        const double idle = number_in(row, "idle").value_or(0);
+        const bool is_candidate = row.bench == "idle" && text_in(row, "program") == program &&
+                                  text_in(row, "engine") == engine && idle > 0 &&
+                                  number_in(row, "cpu_ns_per_message").has_value();
+        if (is_candidate && (idlest == nullptr || idle > *number_in(*idlest, "idle"))) {
+            idlest = &row;
+        }
+    }
+    return idlest;
+}
+
 }  // namespace
 
 std::string bind_sentence(const std::vector<bench::Row>& rows) {
@@ -225,6 +240,23 @@ std::string connect_sentence(const std::vector<bench::Row>& rows) {
                        opened_text(*berth));
 }
 
+std::string waiting_sentence(const std::vector<bench::Row>& rows) {
+    const bench::Row* poll = idlest_row(rows, "raw", "poll");
+    const bench::Row* ring = idlest_row(rows, "berth", "io_uring");
+    const bench::Row* berth = ring != nullptr ? ring : idlest_row(rows, "berth", "epoll");
+    if (poll == nullptr || berth == nullptr ||
+        *number_in(*poll, "idle") != *number_in(*berth, "idle")) {
+        return "";
+    }
+    const double idle = *number_in(*poll, "idle");
+    return fmt::format(
+        "While {} of {} connections say nothing, a message costs a poll() loop {}; "
+        "with berth, {}.",
+        grouped(idle), grouped(idle + number_in(*poll, "connections").value_or(0)),
+        duration_text(*number_in(*poll, "cpu_ns_per_message")),
+        duration_text(*number_in(*berth, "cpu_ns_per_message")));
+}
+
 std::string table_sentence(const std::vector<bench::Row>& rows) {
     const bench::Row* row = fullest_table_row(rows);
     if (row == nullptr) {
@@ -241,6 +273,7 @@ std::vector<std::string> summarize(const std::vector<bench::Row>& rows) {
     if (sentences.back().empty()) {
         sentences.back() = table_sentence(rows);
     }
+    sentences.push_back(waiting_sentence(rows));
     std::erase(sentences, "");
     return sentences;
 }

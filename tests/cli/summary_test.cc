@@ -103,6 +103,28 @@ TEST(Summary, WithoutConnectionsItSpeaksOfTheChoice) {
                   "berth takes and releases a port in 62 ns when 99.9 % of the ports are taken."});
 }
 
+Row idle_row(const char* program, const char* engine, std::int64_t idle, double ns) {
+    Row row{.bench = "idle", .variables = {}, .figures = {}};
+    row.variable("program", program).variable("engine", engine);
+    row.variable("connections", std::int64_t{100}).variable("idle", idle);
+    row.figure("cpu_ns_per_message", ns);
+    return row;
+}
+
+TEST(Summary, WaitingIsToldWhereMostConnectionsSayNothing) {
+    const std::vector<Row> rows = {
+        idle_row("raw", "poll", 0, 5'000), idle_row("berth", "epoll", 0, 5'000),
+        idle_row("raw", "poll", 7'900, 71'000), idle_row("raw", "epoll", 7'900, 12'000),
+        idle_row("berth", "epoll", 7'900, 13'000)};
+    EXPECT_EQ(waiting_sentence(rows),
+              "While 7,900 of 8,000 connections say nothing, a message costs a poll() loop 71 µs; "
+              "with berth, 13 µs.");
+    // Of different numbers of connections nothing is said.
+    EXPECT_EQ(waiting_sentence({idle_row("raw", "poll", 900, 71'000),
+                                idle_row("berth", "io_uring", 7'900, 12'000)}),
+              "");
+}
+
 TEST(Summary, NothingMeasuredNothingSaid) { EXPECT_TRUE(summarize({}).empty()); }
 
 }  // namespace
