@@ -34,6 +34,9 @@ struct BenchOption {
     std::string_view description;
     /// Puts the value into the request. False: `refused` says which part is not accepted.
     bool (*apply)(std::string_view value, BenchRequest& request, std::string& refused);
+
+    /// Given twice, a list goes on where a single value is replaced.
+    bool is_list() const noexcept { return accepted.ends_with("separated by commas"); }
 };
 
 std::span<const BenchOption> bench_options();

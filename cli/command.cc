@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace berth::cli {
 namespace {
@@ -92,7 +93,8 @@ private:
             ->add_option(fmt::format("--{}", option.name), values_[option.name],
                          fmt::format("{}: {}", option.description, option.accepted))
             ->type_name("")
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+            ->multi_option_policy(option.is_list() ? CLI::MultiOptionPolicy::Join
+                                                   : CLI::MultiOptionPolicy::TakeLast);
     }
 
     static std::string help_of(const BenchEntry& entry) {
@@ -185,7 +187,9 @@ private:
         std::vector<GivenOption> given;
         for (const BenchOption& option : bench_options()) {
             if (bench_->count(fmt::format("--{}", option.name)) > 0) {
-                given.push_back({&option, values_.at(option.name)});
+                std::string value = values_.at(option.name);
+                if (option.is_list()) std::ranges::replace(value, '\n', ',');  // of two, joined
+                given.push_back({&option, std::move(value)});
             }
         }
         return given;

@@ -104,6 +104,13 @@ TEST(Command, TrailingJunkAndEmptyItemsAreRefused) {
     expect_refused({"bench", "bind", "--occupancy", " 5"}, "' 5'", "percentages");
 }
 
+TEST(Command, ListGivenTwiceGoesOn) {
+    expect_refused({"bench", "bind", "--protocol", "sctp", "--protocol", "udp"}, "'sctp'",
+                   "udp or tcp");
+    expect_refused({"bench", "bind", "--repeats", "5x", "--occupancy", "1", "--occupancy", "x"},
+                   "'x'", "percentages");
+}
+
 TEST(Command, NamesThatDoNotExistAreRefused) {
     expect_refused({"bench", "bind", "--protocol", "sctp"}, "'sctp'", "udp or tcp");
     expect_refused({"bench", "connect", "--protocol", "udp"}, "'udp'", "tcp");
