@@ -4,10 +4,10 @@
 import collections
 import socket
 import statistics
-import time
 
 from stage import (
     ALONE, BPF, FIRST, HERE, LAST, PRELOAD, ask, dns, drive as drive_in_namespace, promise,
+    wait_until_held,
 )
 
 QUERIES = 20
@@ -46,7 +46,7 @@ def drive(stage, how="plain"):
                           options=["--on-taken", "another"] if stage.way == PRELOAD else [])
     answers = [ask(5353, f"a{number}.example.org") for number in range(QUERIES)]
     if how == "plain":
-        time.sleep(0.3)  # until unbound has closed its last port
+        wait_until_held("udp", 99)  # unbound has closed its last one
         stage.hold_rest(socket.SOCK_DGRAM)
         return {"answers": answers, "full": [ask(5353, f"b{number}.example.org")
                                              for number in range(3)]}

@@ -242,16 +242,27 @@ def children_of(pid):
         return [int(each) for each in children.read().split()]
 
 
-def is_served(port):
-    hexadecimal = f":{port:04X}"
+def sockets_here():
+    """(protocol, local port, state) of every IPv4 socket of the namespace."""
     for protocol in ("tcp", "udp"):
         with open(f"/proc/net/{protocol}", encoding="ascii") as sockets:
             next(sockets)
             for line in sockets:
                 _, local, _, state = line.split()[:4]
-                if local.endswith(hexadecimal) and state in ("0A", "07"):
-                    return True
-    return False
+                yield protocol, int(local.rsplit(":")[-1], 16), state
+
+
+def is_served(port):
+    return any(each == port and state in ("0A", "07") for _, each, state in sockets_here())
+
+
+def wait_until_held(protocol, count):
+    """Until so many ports of the range are held, by whomever."""
+    end = time.monotonic() + 10
+    while sum(each == protocol and FIRST <= port <= LAST
+              for each, port, _ in sockets_here()) != count:
+        check(time.monotonic() < end, f"{count} ports are not held")
+        time.sleep(0.01)
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
