@@ -116,8 +116,8 @@ public:
     /// As cancel() with -ECANCELED for everything that waits for input on `slot`.
     virtual void cancel_input(SlotHandle) noexcept {}
 
-    /// Detaches everything that is left, closing nothing: the descriptors are their owners'. All
-    /// operations are on the ready list afterwards, and no handle is valid.
+    /// Ends all operations: they are on the ready list afterwards. No handle is valid any more, but
+    /// for detach(): the descriptors are their owners', who may close them until the engine goes.
     virtual void shut_down() noexcept = 0;
 
     /// Sends off what was submitted, then waits until something is ready, wake() is called, a

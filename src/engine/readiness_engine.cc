@@ -2,6 +2,7 @@
 #include "src/engine/readiness_engine.h"
 
 #include "src/base/system_calls.h"
+#include "src/engine/broken_stream.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -42,16 +43,9 @@ void finish_lent(Operation& operation, int result) noexcept {
     }
 }
 
-bool is_stream_write(const Operation& operation) noexcept {
-    return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
-}
-
-// The kernel tells of a broken connection once: who receives after a send was told finds an end of
-// the stream that looks as if all had come.
 void note_failed_write(ReadinessSlot& slot, int system_errno) noexcept {
     slot.is_write_broken = true;
-    if (system_errno == ECONNRESET || system_errno == ETIMEDOUT || system_errno == EHOSTUNREACH ||
-        system_errno == ENETUNREACH) {
+    if (is_loss(system_errno)) {
         slot.lost_errno = static_cast<short>(system_errno);
     }
 }
@@ -60,12 +54,6 @@ void note_failure(ReadinessSlot& slot, const Operation& operation, int result) n
     if (slot.kind == DescriptorKind::stream && is_stream_write(operation)) {
         note_failed_write(slot, -result);
     }
-}
-
-bool is_end_of_stream(const Operation& operation, int result) noexcept {
-    return result == 0 && (operation.kind == OperationKind::receive_lent ||
-                           (operation.kind == OperationKind::receive &&
-                            !static_cast<const ReceiveOperation&>(operation).buffer.empty()));
 }
 
 }  // namespace
@@ -105,7 +93,11 @@ void ReadinessEngine::fail_all(ReadinessSlot& slot, int result) noexcept {
 
 void ReadinessEngine::cancel_input(SlotHandle handle) noexcept {
     ReadinessSlot* slot = slots_.find(handle);
-    if (slot != nullptr && !slot->reads.is_empty()) {
+    if (slot == nullptr) {
+        return;
+    }
+    slot->is_untried_over = slot->has_untried;
+    if (!slot->reads.is_empty()) {
         fail(slot->reads, -ECANCELED);
         unparked(handle, *slot);
     }
@@ -116,6 +108,10 @@ void ReadinessEngine::detach(SlotHandle handle, Detach how, CloseOperation* clos
     if (slot != nullptr) {
         fail_all(*slot, -ECANCELED);
         detached(*slot, how);
+    } else {
+        slot = slots_.find_retired(handle);
+    }
+    if (slot != nullptr) {
         if (how == Detach::close) {
             calls().close(slot->fd);
         }
@@ -264,6 +260,9 @@ bool ReadinessEngine::attempt_now(Operation& operation) noexcept {
         return true;
     }
     slot->has_untried = false;
+    if (std::exchange(slot->is_untried_over, false) && operation.cancel_reason == 0) {
+        operation.cancel_reason = -ECANCELED;
+    }
     int result = try_now(*slot, operation);
     if (result == -EAGAIN && operation.cancel_reason == 0) {
         operation.stage = OperationStage::waiting;
@@ -301,6 +300,7 @@ void ReadinessEngine::forget_untried(Operation& operation) noexcept {
     ReadinessSlot* slot = slots_.find(operation.slot);
     if (std::exchange(operation.needs_attempt, false) && slot != nullptr) {
         slot->has_untried = false;
+        slot->is_untried_over = false;
         serve_next(operation.slot, *slot);
     }
 }
@@ -356,7 +356,9 @@ void ReadinessEngine::finish_connect(ReadinessSlot& slot, unsigned events) noexc
 void ReadinessEngine::shut_down() noexcept {
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         if (slots_.is_taken(i)) {
-            detach({i, slots_.at(i).generation}, Detach::keep, nullptr);
+            fail_all(slots_.at(i), -ECANCELED);
+            detached(slots_.at(i), Detach::keep);
+            slots_.retire(i);
         }
     }
 }

@@ -39,6 +39,7 @@ struct ReadinessSlot {
     bool is_changed = false;       // in the list of changed slots
     bool is_nonblocking = false;   // O_NONBLOCK is known to be set
     bool has_untried = false;      // its first receive is on the ready list, to be tried there
+    bool is_untried_over = false;  // ... and is cancelled if nothing is there
 };
 static_assert(sizeof(ReadinessSlot) <= 64);
 

@@ -45,6 +45,9 @@ public:
         --used_count_;
     }
 
+    /// No handle finds the slot any more, but for find_retired(): its owner has still to let go.
+    void retire(std::uint32_t index) noexcept { at(index).next_free = kRetired; }
+
     Slot& at(std::uint32_t index) noexcept {
         return chunks_[index / kChunkSize][index % kChunkSize];
     }
@@ -56,6 +59,13 @@ public:
         Slot& slot = at(handle.index);
         return slot.generation == handle.generation && slot.next_free == kTaken ? &slot : nullptr;
     }
+    Slot* find_retired(SlotHandle handle) noexcept {
+        if (handle.index >= size()) {
+            return nullptr;
+        }
+        Slot& slot = at(handle.index);
+        return slot.generation == handle.generation && slot.next_free == kRetired ? &slot : nullptr;
+    }
     bool is_taken(std::uint32_t index) noexcept { return at(index).next_free == kTaken; }
     /// Slots there are, taken or free: every index is below it.
     std::uint32_t size() const noexcept { return chunk_count_ * kChunkSize; }
@@ -63,6 +73,7 @@ public:
 
 private:
     static constexpr std::uint32_t kTaken = SlotHandle::kNone - 1;
+    static constexpr std::uint32_t kRetired = SlotHandle::kNone - 2;
 
     bool grow() noexcept {
         if (size() >= kMostSlots) {

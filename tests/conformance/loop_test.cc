@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "src/base/system_calls.h"
 #include "tests/conformance/engines.h"
 
 #include <berth/timer.h>
+
+#include <sys/socket.h>
 
 #include <poll.h>
 #include <signal.h>
@@ -405,6 +408,31 @@ TEST_P(LoopTest, EndsWhatIsPendingWhenItGoes) {
     other = make_loop();
     EXPECT_EQ(timer.completion_count, 1U);
     EXPECT_EQ(timer.error().code(), Errc::cancelled);
+}
+
+// A session that ends when its receive does, as many do.
+TEST_P(LoopTest, WhatACompletionClosesWhileTheLoopGoesIsClosed) {
+    Pair pair = connect_pair();
+    const Descriptor peer = pair.client.release();
+    Result<Loop> other = make_loop();
+    ASSERT_TRUE(other.has_value());
+    Stream stream = Stream::adopt(*other, pair.server.release()).value();
+    Watched<CloseOperation> close;
+    Watched<SendOperation> send;
+    Watched<ReceiveLentOperation> receive([&] {
+        stream.send(send, bytes_of("too late"));
+        stream.close(close);
+    });
+    stream.receive(receive);
+    ASSERT_TRUE(other->run_once(within(0ns)).has_value());
+    other = make_loop();
+    EXPECT_EQ(receive.completion_count, 1U);
+    EXPECT_EQ(receive.data.error().code(), Errc::cancelled);
+    EXPECT_TRUE(send.has_failed());
+    EXPECT_EQ(close.completion_count, 1U);
+    EXPECT_FALSE(close.has_failed());
+    std::byte byte{};
+    EXPECT_EQ(internal::calls().recv(peer.get(), &byte, 1, MSG_DONTWAIT), 0) << "not closed";
 }
 
 TEST_P(LoopTest, SpinningLoopStillSleepsInTheEnd) {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/base/system_calls.h"
 #include "tests/conformance/engines.h"
-
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <deque>
@@ -16,45 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class StreamTest : public EngineTest {
-protected:
-    /// A stream with bytes that wait for its peer to read, and the peer, which is not on the loop:
-    /// nothing that it does wakes the loop but the room it makes.
-    struct Blocked {
-        Stream stream;
-        Descriptor peer;
-        std::size_t size = 0;  // bytes written so far
-    };
-    Blocked connect_blocked();
-    /// Takes what has come; answers how many bytes that were, and sees the end of the stream.
-    static std::size_t drain(const Descriptor& peer, bool& has_ended);
-};
-
-StreamTest::Blocked StreamTest::connect_blocked() {
-    Pair pair = connect_pair();
-    Blocked blocked{std::move(pair.client), pair.server.release()};
-    const std::vector<std::byte> block = pattern(16 * 1024);
-    while (blocked.stream.queued_size() == 0) {
-        EXPECT_TRUE(blocked.stream.write(block).has_value());
-        blocked.size += block.size();
-        run_ready();
-    }
-    return blocked;
-}
-
-std::size_t StreamTest::drain(const Descriptor& peer, bool& has_ended) {
-    std::vector<std::byte> buffer(64 * 1024);
-    std::size_t size = 0;
-    for (;;) {
-        const ssize_t count =
-            internal::calls().recv(peer.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-        has_ended = count == 0;
-        if (count <= 0) {
-            return size;
-        }
-        size += static_cast<std::size_t>(count);
-    }
-}
+class StreamTest : public EngineTest {};
 
 TEST_P(StreamTest, BytesArriveInOrder) {
     auto [client, server] = connect_pair();
@@ -285,6 +244,35 @@ TEST_P(StreamTest, SendingToOneWhoHasGoneIsAnError) {
     EXPECT_THAT(send.error().code(), testing::AnyOf(Errc::reset, Errc::closed));
 }
 
+// The kernel has told the send, and tells nobody again.
+TEST_P(StreamTest, ResetThatASendHasLearntOfIsNoEndOfTheStream) {
+    for (const bool waits_before : {false, true}) {
+        auto [client, server] = connect_pair();
+        Watched<SendOperation> send;
+        Watched<ReceiveLentOperation> lent;
+        if (waits_before) {
+            server.receive(lent);
+            run_ready();
+        }
+        client.reset();
+        server.send(send, bytes_of("is anybody there?"));
+        run_until([&] { return !send.is_pending(); });
+        if (!waits_before) {
+            server.receive(lent);
+        }
+        run_until([&] { return !lent.is_pending(); });
+        EXPECT_EQ(lent.data.error().code(), Errc::reset);
+        std::vector<std::byte> buffer(10);
+        Watched<ReceiveOperation> receive;
+        server.receive(receive, buffer);
+        run_until([&] { return !receive.is_pending(); });
+        if (!waits_before) {
+            ASSERT_TRUE(receive.has_failed());
+            EXPECT_EQ(receive.error().code(), Errc::reset);
+        }
+    }
+}
+
 TEST_P(StreamTest, RefusedConnect) {
     Result<Listener> listener = Listener::open(loop(), Address::loopback(Family::ipv4));
     const Endpoint nobody = *listener->local_endpoint();
@@ -429,142 +417,6 @@ TEST_P(StreamTest, CompletionsNeverRunInsideASubmission) {
     is_submitting = false;
     run_until([&] { return receive.completion_count == 1 && send.completion_count == 1; });
     receive.data.give_back();
-}
-
-TEST_P(StreamTest, QueueAboveTheHighWatermarkIsCongestedUntilTheLowOne) {
-    auto [writer, reader] = connect_pair();
-    const std::vector<std::byte> block = pattern(100'000);
-    ASSERT_TRUE(writer.set_watermarks({.low = 100'000, .high = 400'000}).has_value());
-    std::size_t written = 0;
-    while (!writer.is_congested()) {
-        ASSERT_TRUE(writer.write(block).has_value());
-        written += block.size();
-        run_ready();
-        ASSERT_LT(written, std::size_t{1} << 30);
-    }
-    EXPECT_GT(writer.queued_size(), 400'000U);
-    Watched<WaitOperation> room;
-    writer.wait_for_room(room);
-    run_ready();
-    EXPECT_EQ(room.completion_count, 0U);
-    EXPECT_EQ(receive_exactly(reader, written).size(), written);
-    run_until([&] { return room.completion_count == 1; });
-    EXPECT_FALSE(room.has_failed());
-    EXPECT_LE(writer.queued_size(), 100'000U);
-    EXPECT_FALSE(writer.is_congested());
-}
-
-TEST_P(StreamTest, WhoWaitsForRoomLearnsOfAReset) {
-    auto [client, server] = connect_pair();
-    const std::vector<std::byte> block = pattern(1 << 20);
-    while (!client.is_congested()) {
-        ASSERT_TRUE(client.write(block).has_value());
-        run_ready();
-    }
-    Watched<WaitOperation> room;
-    client.wait_for_room(room);
-    server.reset();
-    run_until([&] { return room.completion_count == 1; });
-    EXPECT_TRUE(room.has_failed());
-    EXPECT_FALSE(client.write(block).has_value());
-}
-
-TEST_P(StreamTest, CloseSendsWhatIsQueued) {
-    auto [client, server] = connect_pair();
-    const std::vector<std::byte> sent = pattern(16 << 20);
-    ASSERT_TRUE(client.write(sent).has_value());
-    client.close();
-    const Everything received = receive_all(server);
-    EXPECT_EQ(received.system_errno, 0);
-    EXPECT_TRUE(received.bytes == sent);
-}
-
-TEST_P(StreamTest, LoopRunsUntilWhatIsQueuedIsSent) {
-    auto [client, server] = connect_pair();
-    ASSERT_TRUE(client.write(bytes_of("goodbye")).has_value());
-    client.close();
-    ASSERT_TRUE(loop().run().has_value());
-    EXPECT_EQ(text_of(receive_exactly(server, 7)), "goodbye");
-}
-
-// A short write behind a long one that had to wait: the last that happens on the loop.
-TEST_P(StreamTest, CloseEndsWhenWhatWaitedBehindALongWriteIsSent) {
-    Blocked blocked = connect_blocked();
-    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
-    ASSERT_TRUE(blocked.stream.set_linger(1h).has_value());
-    Watched<CloseOperation> close;
-    blocked.stream.close(close);
-    run_ready();
-    EXPECT_EQ(close.completion_count, 0U);
-    bool has_ended = false;
-    std::size_t received = drain(blocked.peer, has_ended);
-    run_until([&] { return close.completion_count == 1; });
-    received += drain(blocked.peer, has_ended);
-    EXPECT_EQ(received, blocked.size + 7);
-    EXPECT_TRUE(has_ended);
-}
-
-TEST_P(StreamTest, HalfCloseFollowsWhatWaitedBehindALongWrite) {
-    Blocked blocked = connect_blocked();
-    Watched<ReceiveLentOperation> receive;  // keeps the loop alive
-    blocked.stream.receive(receive);
-    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
-    ASSERT_TRUE(blocked.stream.shut_down_write().has_value());
-    run_ready();
-    bool has_ended = false;
-    std::size_t received = drain(blocked.peer, has_ended);
-    run_until([&] { return blocked.stream.queued_size() == 0; });
-    received += drain(blocked.peer, has_ended);
-    EXPECT_EQ(received, blocked.size + 7);
-    EXPECT_TRUE(has_ended);
-    blocked.stream.close();
-    run_until([&] { return receive.completion_count == 1; });
-}
-
-TEST_P(StreamTest, LoopRunsUntilWhatWaitedBehindALongWriteIsSent) {
-    Blocked blocked = connect_blocked();
-    ASSERT_TRUE(blocked.stream.write(bytes_of("goodbye")).has_value());
-    run_ready();
-    bool has_ended = false;
-    drain(blocked.peer, has_ended);
-    run_until([&] { return blocked.stream.queued_size() == 0; });
-    ASSERT_TRUE(loop().run().has_value());
-}
-
-TEST_P(StreamTest, ThereIsRoomAgainWhenAShortWriteIsSent) {
-    auto [client, server] = connect_pair();
-    const Descriptor peer = server.release();
-    ASSERT_TRUE(client.set_watermarks({.low = 0, .high = 0}).has_value());
-    ASSERT_TRUE(client.write(bytes_of("short")).has_value());
-    Watched<WaitOperation> room;
-    client.wait_for_room(room);
-    run_until([&] { return room.completion_count == 1 || !client.is_congested(); });
-}
-
-TEST_P(StreamTest, LingeringEnds) {
-    auto [client, server] = connect_pair();
-    const std::uint32_t before = loop().statistics().socket_count;
-    const std::vector<std::byte> large = pattern(16 << 20);
-    ASSERT_TRUE(client.set_linger(30ms).has_value());
-    ASSERT_TRUE(client.write(large).has_value());
-    run_ready();
-    client.close();
-    run_ready();
-    EXPECT_EQ(loop().statistics().socket_count, before);
-    run_until([&] { return loop().statistics().socket_count == before - 1; });
-    run_ready();
-    EXPECT_EQ(loop().statistics().pending_count, 0U);
-    // What is missing must not look like the end of the stream.
-    bool has_ended = false;
-    Watched<ReceiveLentOperation> receive;
-    receive.then = [&] {
-        has_ended = !receive.data;
-        receive.data.give_back();
-        if (!has_ended) server.receive(receive);
-    };
-    server.receive(receive);
-    run_until([&] { return has_ended; });
-    EXPECT_EQ(receive.error().code(), Errc::reset);
 }
 
 TEST_P(StreamTest, KeptMemoryStaysAsItIs) {

@@ -21,17 +21,21 @@ constexpr std::uint64_t kCancelAgainNs = 100'000'000;
 // bytes from whoever has the descriptor next. So the kernel is entered here and now; what it cannot
 // end at once (a request that is on its way between two lists) ends in a later wait().
 void IoUringEngine::detach(SlotHandle handle, Detach how, CloseOperation* closing) noexcept {
-    RingSlot* slot = find_open(handle);
-    if (slot == nullptr) {
+    RingSlot* slot = core_.slots.find(handle);
+    if (slot == nullptr || (slot->is_detached && !slot->is_left)) {
         if (closing != nullptr) {
             ready_.push(*closing, -EBADF);
         }
         return;
     }
-    sender_.flush(*slot);
-    slot->is_detached = true;
     slot->is_to_close = how == Detach::close;
     slot->closing = closing;
+    if (slot->is_left) {
+        free_slot(*slot);
+        return;
+    }
+    sender_.flush(*slot);
+    slot->is_detached = true;
     ++detached_count_;
     Acceptor::release(*slot);
     core_.cancel_list(slot->reads);
@@ -52,7 +56,7 @@ void IoUringEngine::detach(SlotHandle handle, Detach how, CloseOperation* closin
 }
 
 void IoUringEngine::settle(RingSlot& slot) noexcept {
-    if (slot.is_detached && slot.in_flight == 0) {
+    if (slot.is_detached && !slot.is_left && slot.in_flight == 0) {
         free_slot(slot);
     }
 }
@@ -77,13 +81,13 @@ void IoUringEngine::shut_down() noexcept {
         RingSlot& slot = core_.slots.at(i);
         sender_.flush(slot);
         slot.is_detached = true;
+        slot.is_left = true;
         ++detached_count_;
         Acceptor::release(slot);
         core_.cancel_list(slot.reads);
         core_.cancel_list(slot.writes);
         core_.cancel_list(slot.polls);
         core_.cancel_in_flight(slot);
-        settle(slot);
     }
     waker_.stop(core_.ring);
     end_all_requests();
@@ -130,7 +134,8 @@ void IoUringEngine::give_up() noexcept {
                 ready_.push(list->pop_front(), -ECANCELED);
             }
         }
-        free_slot(slot);
+        slot.in_flight = 0;
+        settle(slot);
     }
     core_.in_flight_count = 0;
 }

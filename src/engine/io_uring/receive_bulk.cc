@@ -5,6 +5,7 @@
 // a relay would hold all that it can read.
 
 #include "src/engine/attempt.h"
+#include "src/engine/broken_stream.h"
 #include "src/engine/io_uring/receiver.h"
 
 #include <poll.h>
@@ -48,7 +49,11 @@ void Receiver::resume_postponed() noexcept {
 }
 
 int Receiver::receive_bulk(RingSlot& slot, Operation& operation) noexcept {
-    const int result = attempt(operation, slot.fd, core_.lent);
+    int result = attempt(operation, slot.fd, core_.lent);
+    if (slot.lost_errno != 0 && is_end_of_stream(operation, result)) [[unlikely]] {
+        result = -slot.lost_errno;
+        static_cast<ReceiveLentOperation&>(operation).data = Lent(slot.lost_errno);
+    }
     if (result == 0 || (result < 0 && result != -EAGAIN)) {
         return result;
     }
@@ -65,6 +70,10 @@ int Receiver::receive_bulk(RingSlot& slot, Operation& operation) noexcept {
 
 bool Receiver::attempt_now(RingSlot& slot, Operation& operation) noexcept {
     slot.has_untried = false;
+    if (slot.is_untried_over && operation.cancel_reason == 0) {
+        operation.cancel_reason = -ECANCELED;
+    }
+    slot.is_untried_over = false;
     int result = receive_bulk(slot, operation);
     if (result == -EAGAIN && operation.cancel_reason == 0) {
         operation.stage = OperationStage::waiting;
@@ -83,6 +92,7 @@ bool Receiver::attempt_now(RingSlot& slot, Operation& operation) noexcept {
 
 void Receiver::forget_untried(RingSlot& slot) noexcept {
     slot.has_untried = false;
+    slot.is_untried_over = false;
     advance(slot);
 }
 

@@ -3,6 +3,7 @@
 // Operations that take bytes by a request, or a system call, of their own.
 
 #include "src/base/system_calls.h"
+#include "src/engine/broken_stream.h"
 #include "src/engine/io_uring/receiver.h"
 
 #include <sys/socket.h>
@@ -225,6 +226,9 @@ int Receiver::finish_request(RingSlot& slot, Operation& operation, int result,
         Core::make_blocking(slot);
         slot.is_likely_empty = true;
         return -EAGAIN;
+    }
+    if (slot.lost_errno != 0 && is_end_of_stream(operation, result)) [[unlikely]] {
+        return -slot.lost_errno;
     }
     switch (operation.kind) {
         case OperationKind::receive: {

@@ -40,6 +40,7 @@ void Receiver::cancel(RingSlot& slot, Operation& operation) noexcept {
 }
 
 void Receiver::cancel_all(RingSlot& slot) noexcept {
+    slot.is_untried_over = slot.has_untried;
     for (Operation* next = slot.reads.front(); next != nullptr;) {
         Operation& operation = *next;
         next = operation.next;
@@ -117,7 +118,7 @@ void Receiver::note_end(RingSlot& slot, BufferKind kind, int result) noexcept {
             [[fallthrough]];
         default:
             slot.has_end = true;
-            slot.end = result;
+            slot.end = result == 0 ? -slot.lost_errno : result;
             break;
     }
 }

@@ -37,8 +37,4 @@ inline std::size_t size_of(std::span<const iovec> parts) noexcept {
     return size;
 }
 
-inline bool is_stream_write(const Operation& operation) noexcept {
-    return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
-}
-
 }  // namespace berth::internal

@@ -2,6 +2,7 @@
 #include "src/engine/io_uring/sender.h"
 
 #include "src/engine/attempt.h"
+#include "src/engine/broken_stream.h"
 #include "src/engine/io_uring/send_parts.h"
 
 #include <cerrno>
@@ -40,6 +41,9 @@ void Sender::remove(RingSlot& slot, Operation& operation, int result) noexcept {
     const bool is_stream = slot.kind == DescriptorKind::stream && is_stream_write(operation);
     if (result < 0 && is_lost && is_stream) {
         slot.is_write_broken = true;
+    }
+    if (is_stream && is_loss(-result)) {
+        slot.lost_errno = static_cast<std::uint8_t>(-result);
     }
     slot.writes.remove(operation);
     core_.finish(operation, result);

@@ -116,6 +116,7 @@ struct RingSlot {
     bool prefers_large : 1 = false;        // the next one will; of a stream: see is_bulk()
     bool is_receive_poll : 1 = false;      // ... no receive but a poll: the stream is read by hand
     bool has_untried : 1 = false;          // its first receive is on the ready list, to be tried
+    bool is_untried_over : 1 = false;      // ... and is cancelled if nothing is there
     bool is_postponed : 1 = false;         // in the receiver's list: sends are to go out before
     bool is_starved : 1 = false;           // waits for buffers, in the receiver's list
     bool is_heavy : 1 = false;             // has much that nobody asks for, likewise
@@ -137,12 +138,14 @@ struct RingSlot {
     // Ending.
     bool is_detached : 1 = false;
     bool is_to_close : 1 = false;
+    bool is_left : 1 = false;        // the engine is shut down; its owner has still to let go
     bool is_ending_all : 1 = false;  // everything in flight is being cancelled
     bool was_made_blocking : 1 = false;
 
     std::uint8_t full_run = 0;   // small buffers filled one after the other
     std::uint8_t short_run = 0;  // receives by hand that a small buffer would have done for
     std::uint8_t cancel_tries = 0;
+    std::uint8_t lost_errno = 0;     // what broke the connection, told to a send and nobody else
     std::uint16_t ending_reads = 0;  // have their bytes, but complete only when their cancellation
                                      // has: those behind them must not overtake them
     std::uint16_t batch_count = 0;
