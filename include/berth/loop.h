@@ -22,6 +22,7 @@
 #include <berth/operation.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -137,7 +138,8 @@ public:
     Result<bool> run_once(Deadline deadline = within(std::chrono::nanoseconds{0}));
     /// Runs until stop() or until `deadline`, also when nothing is pending.
     Result<void> run_until(Deadline deadline);
-    /// Makes the run that is going on, or the next one, return after its iteration. Any thread.
+    /// Makes the run that is going on return after its iteration, or the next one at once. Any
+    /// thread.
     void stop() noexcept;
     /// Makes a waiting loop go round once. Any thread.
     void wake() noexcept;
@@ -147,15 +149,15 @@ public:
     void post(PostOperation& operation) noexcept;
     /// The same for a callable. One of up to 32 bytes is kept in memory that was used for others
     /// before.
-    template <class Callable>
+    template <std::invocable Callable>
     void post(Callable callable);
 
-    /// CLOCK_MONOTONIC, read at most once an iteration.
+    /// CLOCK_MONOTONIC; while the loop runs, read at most once an iteration.
     TimePoint now() const noexcept;
     LoopStatistics statistics() const noexcept;
 
-    /// For a foreign loop: readable when run_once() has something to do, timers included. Call
-    /// run_once() once before the first wait, and whenever it is readable.
+    /// For a foreign loop: readable when run_once() has something to do, timers and whatever was
+    /// started outside of the loop included. Call run_once() whenever it is readable.
     /// **Errors:** descriptors_exhausted.
     Result<int> descriptor();
 
@@ -201,7 +203,7 @@ private:
 
 }  // namespace internal
 
-template <class Callable>
+template <std::invocable Callable>
 void Loop::post(Callable callable) {
     PostOperation& posted = *internal::Posted<Callable>::make(*state_, std::move(callable));
     post(posted);

@@ -32,6 +32,11 @@ Result<void> Embedding::open(int engine_descriptor) {
 }
 
 void Embedding::set_next(std::uint64_t deadline_ns) noexcept {
+    // Readable it stays: nobody reads the timer.
+    if (deadline_ns == 0 && next_ns_ == 0) {
+        return;
+    }
+    next_ns_ = deadline_ns;
     itimerspec when{};
     if (deadline_ns != ~std::uint64_t{0}) {
         // All zeros would switch the timer off.

@@ -23,6 +23,7 @@ public:
 private:
     Descriptor outer_;
     Descriptor timer_;
+    std::uint64_t next_ns_ = ~std::uint64_t{0};
 };
 
 }  // namespace berth::internal

@@ -71,9 +71,17 @@ void LoopState::check_thread() noexcept {
                  "use Loop::post() from others");
 }
 
+void LoopState::begin_change() noexcept {
+    check_thread();
+    if (embedding_.is_active() && !is_running_) [[unlikely]] {
+        embedding_.set_next(0);
+    }
+}
+
+// Between two runs any time may pass.
 void LoopState::read_clock() noexcept {
     now_ns_ = monotonic_now_ns();
-    is_now_known_ = true;
+    is_now_known_ = is_running_;
 }
 
 Result<SlotHandle> LoopState::attach(int fd, DescriptorKind kind) noexcept {
@@ -94,7 +102,7 @@ Result<SlotHandle> LoopState::attach_own(int fd, DescriptorKind kind) noexcept {
 }
 
 void LoopState::detach(SlotHandle slot, Detach how, CloseOperation* closing) noexcept {
-    check_thread();
+    begin_change();
     if (closing != nullptr) {
         BERTH_ASSERT(closing->stage == OperationStage::idle && "an operation is submitted twice");
         closing->cancel_reason = 0;
@@ -116,7 +124,7 @@ void LoopState::forget_pending(const Operation& operation) noexcept {
 }
 
 Start LoopState::submit(Operation& operation, SlotHandle slot, Deadline deadline) noexcept {
-    check_thread();
+    begin_change();
     BERTH_ASSERT(operation.stage == OperationStage::idle &&
                  "an operation is submitted twice: wait for its completion first");
     operation.slot = slot;
@@ -163,7 +171,7 @@ void LoopState::unschedule(Operation& operation) noexcept {
 }
 
 void LoopState::start_timer(Operation& timer, Deadline deadline) noexcept {
-    check_thread();
+    begin_change();
     BERTH_ASSERT(timer.stage == OperationStage::idle && "a timer is started twice: stop it first");
     timer.cancel_reason = 0;
     timer.stage = OperationStage::waiting;
@@ -174,7 +182,7 @@ void LoopState::start_timer(Operation& timer, Deadline deadline) noexcept {
 }
 
 void LoopState::restart_timer(Operation& timer, Deadline deadline) noexcept {
-    check_thread();
+    begin_change();
     if (timer.stage == OperationStage::ready) {
         // It was cancelled and has not completed yet.
         remove_ready(timer);
@@ -199,7 +207,7 @@ void LoopState::restart_timer(Operation& timer, Deadline deadline) noexcept {
 
 void LoopState::start_wait(WaitOperation& operation, OperationList& list,
                            Deadline deadline) noexcept {
-    check_thread();
+    begin_change();
     BERTH_ASSERT(operation.stage == OperationStage::idle &&
                  "an operation is submitted twice: wait for its completion first");
     operation.cancel_reason = 0;
@@ -219,12 +227,14 @@ void LoopState::end_wait(WaitOperation& operation, int result) noexcept {
 }
 
 void LoopState::cancel_input(SlotHandle slot) noexcept {
-    check_thread();
+    begin_change();
     engine_->cancel_input(slot);
 }
 
 void LoopState::complete_later(Operation& operation, int result) noexcept {
-    check_thread();
+    begin_change();
+    BERTH_ASSERT(operation.stage == OperationStage::idle &&
+                 "an operation is submitted twice: wait for its completion first");
     operation.cancel_reason = 0;
     note_pending(operation);
     operation.result = result;
@@ -233,7 +243,7 @@ void LoopState::complete_later(Operation& operation, int result) noexcept {
 }
 
 void LoopState::cancel(Operation& operation, int reason) noexcept {
-    check_thread();
+    begin_change();
     if (operation.needs_attempt && operation.cancel_reason == 0) {
         // It is tried once more, and then is over.
         operation.cancel_reason = reason;
@@ -420,8 +430,7 @@ int LoopState::wait(std::uint64_t deadline_ns) noexcept {
     return reason;
 }
 
-Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
-    check_thread();
+Result<bool> LoopState::iterate(std::uint64_t deadline_ns) {
     const std::uint64_t completed_before = completion_count_;
     ++iteration_count_;
     const int reason = wait(deadline_ns);
@@ -446,16 +455,42 @@ Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
     return has_run;
 }
 
+/// The loop is in one of its run functions, perhaps of a completion that runs it too.
+class LoopState::Running {
+public:
+    explicit Running(LoopState& loop) noexcept : loop_(loop), was_running_(loop.is_running_) {
+        loop.check_thread();
+        loop.is_running_ = true;
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+        loop_.is_running_ = was_running_;
+        loop_.is_now_known_ = loop_.is_now_known_ && was_running_;
+    }
+
+private:
+    LoopState& loop_;
+    bool was_running_;
+};
+
+Result<bool> LoopState::run_once(std::uint64_t deadline_ns) {
+    const Running running(*this);
+    return iterate(deadline_ns);
+}
+
 Result<void> LoopState::run() {
+    const Running running(*this);
     while (!is_stop_requested_.exchange(false) && !is_idle()) {
-        BERTH_TRY(run_once(kNever));
+        BERTH_TRY(iterate(kNever));
     }
     return {};
 }
 
 Result<void> LoopState::run_until(std::uint64_t deadline_ns) {
+    const Running running(*this);
     while (!is_stop_requested_.exchange(false)) {
-        BERTH_TRY(run_once(deadline_ns));
+        BERTH_TRY(iterate(deadline_ns));
         if (now_ns() >= deadline_ns) {
             break;
         }
@@ -473,6 +508,8 @@ void LoopState::stop() noexcept {
 void LoopState::wake() noexcept { engine_->wake(); }
 
 void LoopState::post(Operation& operation) noexcept {
+    BERTH_ASSERT(operation.stage == OperationStage::idle &&
+                 "an operation is posted twice: wait until it has run");
     operation.stage = OperationStage::waiting;
     operation.loop_state = this;
     posted_.push(operation);

@@ -111,7 +111,11 @@ private:
 
     LoopState(const LoopOptions& options, std::string engine_note) noexcept;
 
+    class Running;
+
     void check_thread() noexcept;
+    /// Before anything is started or ended: a foreign loop that waits for this one must look again.
+    void begin_change() noexcept;
     void read_clock() noexcept;
     void note_pending(Operation& operation) noexcept;
     void forget_pending(const Operation& operation) noexcept;
@@ -129,6 +133,7 @@ private:
     bool has_orders() const noexcept;
     std::uint64_t wait_deadline_ns(std::uint64_t deadline_ns) noexcept;
     int wait(std::uint64_t deadline_ns) noexcept;
+    Result<bool> iterate(std::uint64_t deadline_ns);
     void remove_ready(Operation& operation) noexcept;
     void end_timers() noexcept;
 
@@ -142,6 +147,7 @@ private:
 
     std::uint64_t now_ns_ = 0;
     bool is_now_known_ = false;
+    bool is_running_ = false;
     unsigned inline_budget_ = kInlineBudget;
     std::uint64_t last_event_ns_ = 0;
     std::uint64_t iteration_count_ = 0;
