@@ -23,7 +23,7 @@ namespace berth {
 
 struct DatagramOptions {
     bool reuse_address = false;  ///< SO_REUSEADDR, for multicast
-    bool reuse_port = false;     ///< SO_REUSEPORT: several sockets share a port
+    bool reuse_port = false;     ///< SO_REUSEPORT: several share a port, which the kernel chooses
     bool v6_only = false;
     bool joins_segments = false;  ///< UDP_GRO: a receive may bring up to 64 KiB of equal datagrams
     int receive_buffer_size = 0;  ///< SO_RCVBUF in bytes; 0: the kernel's default
@@ -68,6 +68,9 @@ public:
     Start receive(ReceiveOperation& operation, std::span<std::byte> buffer,
                   Deadline deadline = {}) noexcept;
     Start receive(ReceiveFromOperation& operation, std::span<std::byte> buffer,
+                  Deadline deadline = {}) noexcept;
+    /// Into several pieces of memory, one after the other. `parts` must stay too.
+    Start receive(ReceiveFromOperation& operation, std::span<const iovec> parts,
                   Deadline deadline = {}) noexcept;
     /// At least one, at most 64 and datagrams.size().
     Start receive(ReceiveBatchOperation& operation, std::span<Datagram> datagrams,

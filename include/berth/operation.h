@@ -14,7 +14,8 @@
 // complete() is called exactly once, from the loop and never from inside the submission, also when
 // the operation is cancelled, its deadline passes, or its socket or the loop ends. Until then the
 // operation, its buffers and whatever its parts point to must stay where they are. What was
-// submitted by a Handler is never answered `done`: all of its results come by complete().
+// submitted by a Handler is never answered `done`: all of its results come by complete(). (But for
+// a socket that was never open: it has no loop, and answers `done` with EBADF.)
 //
 // Of one socket, operations of the same direction are carried out in the order submitted.
 // Operations are for the loop's thread only.
@@ -184,6 +185,17 @@ public:
         : Operation(OperationKind::receive, completion) {}
 
     std::span<std::byte> buffer;
+    /// Or several pieces of memory, filled one after the other: at most 1024; the loop changes
+    /// none.
+    std::span<const iovec> parts;
+
+    std::size_t room() const noexcept {
+        std::size_t size = parts.empty() ? buffer.size() : 0;
+        for (const iovec& part : parts) {
+            size += part.iov_len;
+        }
+        return size;
+    }
 };
 
 /// Receives into memory of the loop. Errors are in `data` too.
@@ -223,6 +235,7 @@ public:
         : Operation(OperationKind::receive_from, completion) {}
 
     std::span<std::byte> buffer;
+    std::span<const iovec> parts;  ///< Or these, as of a ReceiveOperation.
     Endpoint from;
     /// Not 0: the kernel has joined several datagrams of this size (UDP_GRO), the last may be
     /// shorter.
@@ -329,6 +342,7 @@ public:
 };
 
 /// Closes a socket: completes when its other operations have completed and its descriptor is gone.
+/// EBADF when somebody else had closed that.
 class BERTH_API CloseOperation : public Operation {
 public:
     explicit CloseOperation(Completion completion) noexcept

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A connection: TCP over IPv4 or IPv6, or a unix stream. Each transfer comes in two forms: with an
+// A connection: TCP over IPv4 or IPv6, or a unix stream. (Descriptors that a peer sends over a unix
+// stream are lost.) Nothing here raises SIGPIPE. Each transfer comes in two forms: with an
 // operation of the caller's (callbacks), and as something to `co_await`. Both take a deadline; what
 // is cancelled or timed out while receiving has consumed nothing, but a send that failed, or of
 // which a part went out, leaves a stream that can send no more.
@@ -32,6 +33,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace berth {
 
@@ -73,7 +75,9 @@ public:
     ~Stream();
 
     bool is_open() const noexcept { return fd_ >= 0; }
-    /// -1 when closed. Do not close it, nor change its O_NONBLOCK.
+    /// -1 when closed. Do not change its O_NONBLOCK, and do not close it: an operation that waits
+    /// would not learn of it, and the stream would close whatever has the number next. See
+    /// release().
     int fd() const noexcept { return fd_; }
     Result<Endpoint> local_endpoint() const;
     Result<Endpoint> remote_endpoint() const;
@@ -91,12 +95,21 @@ public:
     Start receive(ReceiveOperation& operation, std::span<std::byte> buffer,
                   Deadline deadline = {}) noexcept {
         operation.buffer = buffer;
+        operation.parts = {};
+        return internal::submit(loop_, operation, slot_, deadline);
+    }
+    /// Into several pieces of memory, one after the other. `parts` must stay too.
+    Start receive(ReceiveOperation& operation, std::span<const iovec> parts,
+                  Deadline deadline = {}) noexcept {
+        operation.parts = parts;
         return internal::submit(loop_, operation, slot_, deadline);
     }
     /// `Lent data = co_await stream.receive();`
     LentAwaiter receive(Deadline deadline = {}) noexcept { return {loop_, slot_, deadline}; }
     /// Into the caller's memory; 0 at the end of the stream.
     CountAwaiter<ReceiveOperation> receive_into(std::span<std::byte> buffer,
+                                                Deadline deadline = {}) noexcept;
+    CountAwaiter<ReceiveOperation> receive_into(std::span<const iovec> parts,
                                                 Deadline deadline = {}) noexcept;
 
     // Borrowing sends.
@@ -122,6 +135,10 @@ public:
     CountAwaiter<SendFileOperation> send_file(int file, std::int64_t offset, std::size_t size,
                                               Deadline deadline = {}) noexcept;
     /// Up to `size` bytes from the stream into a pipe, or from a pipe into the stream.
+    Start splice_to(SpliceOperation& operation, int pipe, std::size_t size,
+                    Deadline deadline = {}) noexcept;
+    Start splice_from(SpliceOperation& operation, int pipe, std::size_t size,
+                      Deadline deadline = {}) noexcept;
     CountAwaiter<SpliceOperation> splice_to(int pipe, std::size_t size,
                                             Deadline deadline = {}) noexcept;
     CountAwaiter<SpliceOperation> splice_from(int pipe, std::size_t size,
@@ -149,12 +166,17 @@ public:
     /// Says that nothing more will be sent, after what is queued; receiving goes on.
     Result<void> shut_down_write();
     void close() noexcept;
-    /// Completes when the socket is gone.
-    void close(CloseOperation& operation) noexcept;
+    /// Completes when the socket is gone; `done` when the stream was never open. **Errors:**
+    /// invalid_argument (somebody else had closed the descriptor).
+    Start close(CloseOperation& operation) noexcept;
     /// Throws away what is queued and breaks the connection off: the peer sees a reset.
     void reset() noexcept;
-    /// Gives the socket back to the caller; its operations are cancelled. What is queued is lost.
+    /// Gives the socket back to the caller; its operations are cancelled. What is queued to be sent
+    /// is lost, and so is what was received before anybody asked for it (by io_uring only).
     Descriptor release() noexcept;
+    /// The same, but what was received is appended to `unread`. **Errors:** std::bad_alloc; the
+    /// stream stays open.
+    Descriptor release(std::vector<std::byte>& unread);
 
 private:
     friend class ConnectAwaiter;
@@ -166,7 +188,7 @@ private:
     Result<void> make_queue();
     Result<std::size_t> send_now(std::span<const std::byte> bytes);
     void take_over(Stream& other) noexcept;
-    void close_with(CloseOperation* operation) noexcept;
+    Start close_with(CloseOperation* operation) noexcept;
     void forget() noexcept;
 
     internal::LoopState* loop_ = nullptr;

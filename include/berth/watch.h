@@ -65,7 +65,8 @@ public:
 
     /// Completes when one of `events` (POLLIN, POLLOUT, POLLPRI, POLLRDHUP) is true, or POLLERR or
     /// POLLHUP, which need not be asked for: count() holds the bits. **Errors:** timed_out,
-    /// cancelled, invalid_argument (the descriptor was closed).
+    /// cancelled, invalid_argument (the descriptor is closed; select and poll tell it also of an
+    /// operation that waits already, epoll and io_uring do not).
     Start poll(PollOperation& operation, short events, Deadline deadline = {}) noexcept {
         operation.events = events;
         return internal::submit(loop_, operation, slot_, deadline);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/engine/attempt.h"
 
+#include "src/base/pipe_signal.h"
 #include "src/base/system_calls.h"
 #include "src/engine/datagram_messages.h"
 
@@ -27,6 +28,15 @@ int result_of(Call call) noexcept {
             return -errno;
         }
     }
+}
+
+// For calls without a flag like MSG_NOSIGNAL: a reader that is gone must not end the process.
+template <class Call>
+int result_without_signal(Call call) noexcept {
+    block_pipe_signal();
+    const int result = result_of(call);
+    release_pipe_signal(result == -EPIPE);
+    return result;
 }
 
 // The peer of a waiting connection may have gone again (accept(2)): the next one is asked for,
@@ -72,6 +82,12 @@ int try_connect(ConnectOperation& operation, int fd) noexcept {
 }
 
 int try_receive(ReceiveOperation& operation, int fd) noexcept {
+    if (!operation.parts.empty()) {
+        msghdr message{};
+        message.msg_iov = const_cast<iovec*>(operation.parts.data());
+        message.msg_iovlen = operation.parts.size();
+        return result_of([&] { return calls().recvmsg(fd, &message, MSG_DONTWAIT); });
+    }
     return result_of([&] {
         return calls().recv(fd, operation.buffer.data(), operation.buffer.size(), MSG_DONTWAIT);
     });
@@ -194,7 +210,7 @@ int try_write(const WriteOperation& operation, int fd) noexcept {
 int try_send_file(SendFileOperation& operation, int fd) noexcept {
     while (operation.sent < operation.size) {
         off_t offset = operation.offset + static_cast<off_t>(operation.sent);
-        const int result = result_of([&] {
+        const int result = result_without_signal([&] {
             return calls().sendfile(fd, operation.file, &offset, operation.size - operation.sent);
         });
         if (result < 0 && (result == -EAGAIN || operation.sent == 0)) {
@@ -211,7 +227,7 @@ int try_send_file(SendFileOperation& operation, int fd) noexcept {
 int try_splice(const SpliceOperation& operation, int fd) noexcept {
     const int in = operation.into_socket ? operation.pipe : fd;
     const int out = operation.into_socket ? fd : operation.pipe;
-    return result_of([&] {
+    return result_without_signal([&] {
         return calls().splice(in, nullptr, out, nullptr, operation.size,
                               SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     });
@@ -252,6 +268,16 @@ int attempt(Operation& operation, int fd, LentPool& lent) noexcept {
         default:
             return -EINVAL;
     }
+}
+
+int write_to_pipe(int pipe, std::span<const std::byte> bytes) noexcept {
+    const iovec part = {const_cast<std::byte*>(bytes.data()),
+                        std::min<std::size_t>(bytes.size(), PIPE_BUF)};
+    return result_without_signal([&] { return calls().pwritev2(pipe, &part, 1, -1, 0); });
+}
+
+int close_descriptor(int fd) noexcept {
+    return calls().close(fd) != 0 && errno == EBADF ? -EBADF : 0;
 }
 
 bool has_sent_in_part(const Operation& operation) noexcept {

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 
 namespace berth::internal {
 
@@ -60,6 +61,12 @@ inline bool waits_for_input(const Operation& operation) noexcept {
     }
     return !traits_of(operation).waits_for_output;
 }
+
+/// Writes what a pipe that is ready takes without waiting. The result, as attempt().
+int write_to_pipe(int pipe, std::span<const std::byte> bytes) noexcept;
+
+/// -EBADF when somebody else has closed it. Every other error leaves it closed too (close(2)).
+int close_descriptor(int fd) noexcept;
 
 /// How a cancelled operation that has sent a part of its bytes leaves its stream.
 bool has_sent_in_part(const Operation& operation) noexcept;

@@ -23,7 +23,7 @@ inline bool is_loss(int system_errno) noexcept {
 inline bool is_end_of_stream(const Operation& operation, int result) noexcept {
     return result == 0 && (operation.kind == OperationKind::receive_lent ||
                            (operation.kind == OperationKind::receive &&
-                            !static_cast<const ReceiveOperation&>(operation).buffer.empty()));
+                            static_cast<const ReceiveOperation&>(operation).room() != 0));
 }
 
 }  // namespace berth::internal

@@ -119,8 +119,9 @@ int try_receive_from(ReceiveFromOperation& operation, int fd) noexcept {
     msghdr message{};
     message.msg_name = &address;
     message.msg_namelen = sizeof address;
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+    const bool is_one = operation.parts.empty();
+    message.msg_iov = is_one ? &part : const_cast<iovec*>(operation.parts.data());
+    message.msg_iovlen = is_one ? 1 : operation.parts.size();
     message.msg_control = control.bytes.data();
     message.msg_controllen = control.bytes.size();
     const int result = result_of([&] { return calls().recvmsg(fd, &message, kReceiveFlags); });

@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace berth::internal {
 
@@ -115,6 +116,10 @@ public:
 
     /// As cancel() with -ECANCELED for everything that waits for input on `slot`.
     virtual void cancel_input(SlotHandle) noexcept {}
+
+    /// Appends what was received on `slot` before anybody asked for it, and receives no more.
+    /// Operations that wait for input are cancelled. **Errors:** std::bad_alloc.
+    virtual void take_unread(SlotHandle slot, std::vector<std::byte>&) { cancel_input(slot); }
 
     /// Ends all operations: they are on the ready list afterwards. No handle is valid any more, but
     /// for detach(): the descriptors are their owners', who may close them until the engine goes.

@@ -18,15 +18,17 @@ namespace {
 constexpr unsigned kEnd = POLLHUP | POLLRDHUP | POLLERR;
 
 // Whether a result shows that nothing more is there. (A datagram is always shorter than its room,
-// and the state of what is polled before each try does not matter.)
+// and the state of what is polled before each try does not matter. Before an urgent byte a stream
+// pauses, with more behind it.)
 bool has_drained(const ReadinessSlot& slot, const Operation& operation, int result) noexcept {
     const auto count = static_cast<std::size_t>(result);
     switch (operation.kind) {
         case OperationKind::receive:
-            return slot.kind == DescriptorKind::stream && result > 0 &&
-                   count < static_cast<const ReceiveOperation&>(operation).buffer.size();
+            return slot.kind == DescriptorKind::stream && !slot.has_urgent && result > 0 &&
+                   count < static_cast<const ReceiveOperation&>(operation).room();
         case OperationKind::receive_lent:
-            return slot.kind == DescriptorKind::stream && result > 0 && count < LentPool::kRoom;
+            return slot.kind == DescriptorKind::stream && !slot.has_urgent && result > 0 &&
+                   count < LentPool::kRoom;
         case OperationKind::accept:
             return count < static_cast<const AcceptOperation&>(operation).accepted.size();
         case OperationKind::receive_batch:
@@ -111,14 +113,15 @@ void ReadinessEngine::detach(SlotHandle handle, Detach how, CloseOperation* clos
     } else {
         slot = slots_.find_retired(handle);
     }
+    int result = slot != nullptr ? 0 : -EBADF;
     if (slot != nullptr) {
         if (how == Detach::close) {
-            calls().close(slot->fd);
+            result = close_descriptor(slot->fd);
         }
         slots_.free(handle.index);
     }
     if (closing != nullptr) {
-        ready_.push(*closing, slot != nullptr ? 0 : -EBADF);
+        ready_.push(*closing, result);
     }
 }
 
@@ -327,6 +330,7 @@ void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
     const bool had_reads = !slot.reads.is_empty();
     const bool had_writes = !slot.writes.is_empty();
     slot.has_hung_up = slot.has_hung_up || (events & kEnd) != 0;
+    slot.has_urgent = slot.has_urgent || (events & POLLPRI) != 0;
     slot.may_read = slot.may_read || (events & (POLLIN | POLLPRI | kEnd)) != 0;
     slot.may_write = slot.may_write || (events & (POLLOUT | POLLHUP | POLLERR)) != 0;
     if (!slot.has_untried) {

@@ -34,6 +34,7 @@ struct ReadinessSlot {
     DescriptorKind kind = DescriptorKind::other;
     bool may_read = false;
     bool may_write = false;
+    bool has_urgent = false;       // urgent data has come once
     bool has_hung_up = false;      // an end or an error is waiting to be read
     bool is_write_broken = false;  // a send went out in part
     bool is_changed = false;       // in the list of changed slots

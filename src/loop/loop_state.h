@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace berth::internal {
 
@@ -62,6 +63,11 @@ public:
     void cancel(Operation& operation, int reason) noexcept;
     /// Cancels what waits for input on `slot`.
     void cancel_input(SlotHandle slot) noexcept;
+    /// See Engine::take_unread().
+    void take_unread(SlotHandle slot, std::vector<std::byte>& bytes) {
+        begin_change();
+        engine_->take_unread(slot, bytes);
+    }
     /// Keeps run() going for something that is no pending operation of a user, until let_go().
     void hold() noexcept { ++hold_count_; }
     void let_go() noexcept { --hold_count_; }

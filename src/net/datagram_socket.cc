@@ -140,12 +140,20 @@ Result<void> DatagramSocket::connect(const Endpoint& remote) {
 Start DatagramSocket::receive(ReceiveOperation& operation, std::span<std::byte> buffer,
                               Deadline deadline) noexcept {
     operation.buffer = buffer;
+    operation.parts = {};
     return internal::submit(loop_, operation, slot_, deadline);
 }
 
 Start DatagramSocket::receive(ReceiveFromOperation& operation, std::span<std::byte> buffer,
                               Deadline deadline) noexcept {
     operation.buffer = buffer;
+    operation.parts = {};
+    return internal::submit(loop_, operation, slot_, deadline);
+}
+
+Start DatagramSocket::receive(ReceiveFromOperation& operation, std::span<const iovec> parts,
+                              Deadline deadline) noexcept {
+    operation.parts = parts;
     return internal::submit(loop_, operation, slot_, deadline);
 }
 

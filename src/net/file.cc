@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <berth/file.h>
 
+#include "src/base/pipe_signal.h"
 #include "src/loop/loop_state.h"
-#include "src/net/pipe_signal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -49,9 +49,9 @@ Result<Port> bind_before_connect(NewSocket& socket, const Endpoint& local, PortT
 }
 
 // Fits a result that was there before the engine was asked.
-Start done(LoopState& loop, Operation& operation, int result) {
-    if (operation.always_completes) {
-        loop.complete_later(operation, result);
+Start done(LoopState* loop, Operation& operation, int result) {
+    if (operation.always_completes && loop != nullptr) {
+        loop->complete_later(operation, result);
         return Start::pending;
     }
     operation.result = result;
@@ -138,8 +138,7 @@ Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
     operation.port_error.reset();
     operation.has_started = false;
     if (unconnected_ == nullptr) {
-        operation.result = is_open() ? -EISCONN : -EBADF;
-        return Start::done;
+        return done(loop_, operation, is_open() ? -EISCONN : -EBADF);
     }
     const std::unique_ptr<internal::Unconnected> unconnected = std::move(unconnected_);
     operation.remote = unconnected->remote;
@@ -152,7 +151,7 @@ Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
         if (!port) {
             operation.port_error = port.error();
             fd_ = -1;
-            return done(*loop_, operation, -errno_of(port.error()));
+            return done(loop_, operation, -errno_of(port.error()));
         }
         operation.has_started = true;
         is_connected = !port->is_connecting();
@@ -165,17 +164,22 @@ Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
                      : loop_->attach(socket.fd(), DescriptorKind::stream);
     if (!slot) {
         fd_ = -1;
-        return done(*loop_, operation, -errno_of(slot.error()));
+        return done(loop_, operation, -errno_of(slot.error()));
     }
     slot_ = *slot;
     socket.release().release();
-    return is_connected ? done(*loop_, operation, 0)
+    return is_connected ? done(loop_, operation, 0)
                         : internal::submit(loop_, operation, slot_, deadline);
 }
 
 CountAwaiter<ReceiveOperation> Stream::receive_into(std::span<std::byte> buffer,
                                                     Deadline deadline) noexcept {
     return {loop_, slot_, deadline, [buffer](auto& receive) { receive.buffer = buffer; }};
+}
+
+CountAwaiter<ReceiveOperation> Stream::receive_into(std::span<const iovec> parts,
+                                                    Deadline deadline) noexcept {
+    return {loop_, slot_, deadline, [parts](auto& receive) { receive.parts = parts; }};
 }
 
 CountAwaiter<SendOperation> Stream::send(std::span<const std::byte> bytes,
@@ -203,6 +207,22 @@ CountAwaiter<SendFileOperation> Stream::send_file(int file, std::int64_t offset,
                 send.offset = offset;
                 send.size = size;
             }};
+}
+
+Start Stream::splice_to(SpliceOperation& operation, int pipe, std::size_t size,
+                        Deadline deadline) noexcept {
+    operation.pipe = pipe;
+    operation.size = size;
+    operation.into_socket = false;
+    return internal::submit(loop_, operation, slot_, deadline);
+}
+
+Start Stream::splice_from(SpliceOperation& operation, int pipe, std::size_t size,
+                          Deadline deadline) noexcept {
+    operation.pipe = pipe;
+    operation.size = size;
+    operation.into_socket = true;
+    return internal::submit(loop_, operation, slot_, deadline);
 }
 
 CountAwaiter<SpliceOperation> Stream::splice_to(int pipe, std::size_t size,
@@ -286,11 +306,7 @@ Start Stream::wait_for_room(WaitOperation& operation, Deadline deadline) noexcep
     if (!is_congested()) {
         const int reason =
             queue_ != nullptr && !queue_->status() ? queue_->status().error().system_errno() : 0;
-        if (loop_ != nullptr) {
-            return done(*loop_, operation, -reason);
-        }
-        operation.result = -EBADF;
-        return Start::done;
+        return done(loop_, operation, loop_ != nullptr ? -reason : -EBADF);
     }
     queue_->wait_for_room(operation, deadline);
     return Start::pending;
@@ -324,7 +340,8 @@ void Stream::forget() noexcept {
     unconnected_.reset();
 }
 
-void Stream::close_with(CloseOperation* operation) noexcept {
+Start Stream::close_with(CloseOperation* operation) noexcept {
+    Start start = Start::pending;
     if (queue_ != nullptr) {
         queue_->close(fd_, std::move(port_), operation);
     } else if (slot_.is_valid()) {
@@ -332,13 +349,17 @@ void Stream::close_with(CloseOperation* operation) noexcept {
         port_.release();
     } else if (operation != nullptr && loop_ != nullptr) {
         loop_->complete_later(*operation, 0);
+    } else {
+        start = Start::done;
+        if (operation != nullptr) operation->result = 0;
     }
     forget();
     port_.release();
+    return start;
 }
 
 void Stream::close() noexcept { close_with(nullptr); }
-void Stream::close(CloseOperation& operation) noexcept { close_with(&operation); }
+Start Stream::close(CloseOperation& operation) noexcept { return close_with(&operation); }
 
 void Stream::reset() noexcept {
     if (!slot_.is_valid()) {
@@ -366,6 +387,13 @@ Descriptor Stream::release() noexcept {
     port_.detach();
     forget();
     return socket;
+}
+
+Descriptor Stream::release(std::vector<std::byte>& unread) {
+    if (slot_.is_valid()) {
+        loop_->take_unread(slot_, unread);
+    }
+    return release();
 }
 
 ConnectAwaiter connect(Loop& loop, const Endpoint& remote, Deadline deadline,

@@ -39,13 +39,19 @@ Result<void> WriteQueue::status() const noexcept {
     return {};
 }
 
+// A part may have been sent already: what is missing would be a gap.
+Result<void> WriteQueue::lack_memory() noexcept {
+    fail(ENOMEM);
+    return status();
+}
+
 Result<void> WriteQueue::write(Lent bytes) noexcept {
     if (has_failed()) {
         return status();
     }
     OwnedWrite* write = take_write();
     if (write == nullptr) {
-        return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
+        return lack_memory();
     }
     write->lent = std::move(bytes);
     return submit(*write, write->lent.bytes());
@@ -57,9 +63,14 @@ Result<void> WriteQueue::write(std::span<const std::byte> bytes) noexcept {
     }
     OwnedWrite* write = take_write();
     if (write == nullptr) {
-        return std::unexpected(Error::from_errno(ENOMEM, "write", "stream"));
+        return lack_memory();
     }
-    write->copy.assign(bytes.begin(), bytes.end());
+    try {
+        write->copy.assign(bytes.begin(), bytes.end());
+    } catch (const std::bad_alloc&) {
+        extension_.put_back(*write);
+        return lack_memory();
+    }
     return submit(*write, write->copy);
 }
 

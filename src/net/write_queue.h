@@ -84,6 +84,7 @@ private:
     static void complete(Operation& operation) noexcept;
     static void linger_is_over(Operation& operation) noexcept;
     OwnedWrite* take_write() noexcept;
+    Result<void> lack_memory() noexcept;
     Result<void> submit(OwnedWrite& write, std::span<const std::byte> bytes) noexcept;
     void note_sent(OwnedWrite& write) noexcept;
     void end_waits(int result) noexcept;

@@ -95,6 +95,31 @@ TEST_P(DatagramTest, OneThatDoesNotFitIsCutAndSaysSo) {
     EXPECT_TRUE(receive.is_truncated);
 }
 
+TEST_P(DatagramTest, PartsAreFilledInOrder) {
+    DatagramSocket a = open_at_loopback();
+    DatagramSocket b = open_at_loopback();
+    std::array<std::byte, 4> header;
+    std::array<std::byte, 8> payload;
+    const std::array parts = {iovec{header.data(), header.size()},
+                              iovec{payload.data(), payload.size()}};
+    Watched<ReceiveFromOperation> receive;
+    b.receive(receive, parts);
+    run_ready();
+    send(a, bytes_of("headpayload"), *b.local_endpoint());
+    run_until([&] { return receive.completion_count == 1; });
+    EXPECT_EQ(receive.count(), 11U);
+    EXPECT_EQ(text_of(header), "head");
+    EXPECT_EQ(text_of(std::span(payload).first(7)), "payload");
+    EXPECT_EQ(receive.from, *a.local_endpoint());
+    EXPECT_FALSE(receive.is_truncated);
+    send(a, bytes_of("one that does not fit"), *b.local_endpoint());
+    b.receive(receive, parts);
+    run_until([&] { return receive.completion_count == 2; });
+    EXPECT_EQ(receive.count(), 12U);
+    EXPECT_EQ(text_of(payload), "that doe");
+    EXPECT_TRUE(receive.is_truncated);
+}
+
 TEST_P(DatagramTest, ConnectedOnesNeedNoAddresses) {
     DatagramSocket server = open_at_loopback();
     DatagramSocket client = DatagramSocket::open_to(loop(), *server.local_endpoint()).value();

@@ -2,6 +2,7 @@
 #include "tests/conformance/engines.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <numeric>
@@ -177,6 +178,38 @@ TEST_P(StreamTest, PartsGoOutInOrder) {
     run_until([&] { return send.completion_count == 1; });
     EXPECT_EQ(send.count(), sent.size());
     EXPECT_TRUE(received == sent);
+}
+
+TEST_P(StreamTest, PartsAreFilledInOrder) {
+    auto [client, server] = connect_pair();
+    std::vector<std::byte> first(3);
+    std::vector<std::byte> second(5);
+    const std::array parts = {iovec{first.data(), first.size()}, iovec{nullptr, 0},
+                              iovec{second.data(), second.size()}};
+    Watched<ReceiveOperation> receive;
+    server.receive(receive, parts);
+    run_ready();
+    ASSERT_TRUE(client.write(bytes_of("abcdefghij")).has_value());
+    run_until([&] { return receive.completion_count == 1; });
+    EXPECT_EQ(receive.count(), 8U);
+    EXPECT_EQ(text_of(first) + text_of(second), "abcdefgh");
+    EXPECT_EQ(text_of(receive_exactly(server, 2)), "ij");
+    // What has come before, in pieces (io_uring has received it already), and less than the room.
+    Watched<ReceiveLentOperation> lent;
+    for (int i = 0; i < 8; ++i) {
+        server.receive(lent);
+        ASSERT_TRUE(client.write(bytes_of("short")).has_value());
+        run_until([&] { return !lent.is_pending(); });
+        lent.data.give_back();
+    }
+    ASSERT_TRUE(client.write(bytes_of("12")).has_value());
+    run_ready();
+    ASSERT_TRUE(client.write(bytes_of("345")).has_value());
+    run_ready();
+    server.receive(receive, parts);
+    run_until([&] { return receive.completion_count == 2; });
+    EXPECT_EQ(receive.count(), 5U);
+    EXPECT_EQ((text_of(first) + text_of(second)).substr(0, 5), "12345");
 }
 
 TEST_P(StreamTest, SendsOfBothKindsKeepTheirOrder) {
@@ -495,7 +528,7 @@ TEST_P(StreamTest, ReceiveOfNoBytes) {
     ASSERT_TRUE(client.write(bytes_of("x")).has_value());
     run_ready();
     Watched<ReceiveOperation> receive;
-    server.receive(receive, {});
+    server.receive(receive, std::span<std::byte>());
     run_until([&] { return receive.completion_count == 1; });
     EXPECT_FALSE(receive.has_failed());
     EXPECT_EQ(receive.count(), 0U);

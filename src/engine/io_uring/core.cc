@@ -58,7 +58,7 @@ void Core::poll_pipe(RingSlot& slot, SpliceOperation& operation, short events) n
     io_uring_sqe& entry = request(slot, operation, IORING_OP_POLL_ADD);
     entry.fd = operation.pipe;
     entry.poll32_events = poll_mask(events);
-    operation.engine_word |= kPolls | kOnPipe;
+    operation.engine_word |= kPolls;
 }
 
 void Core::cancel(RingSlot& slot, Operation& operation) noexcept {

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace berth::internal {
 
@@ -50,6 +51,7 @@ public:
     void forget_untried(Operation& operation) noexcept override;
     void cancel(Operation& operation) noexcept override;
     void cancel_input(SlotHandle handle) noexcept override;
+    void take_unread(SlotHandle handle, std::vector<std::byte>& bytes) override;
     void shut_down() noexcept override;
     int wait(std::uint64_t deadline_ns) noexcept override;
     void wake() noexcept override { waker_.wake(); }

@@ -3,6 +3,7 @@
 // How sockets, and the engine, end: only when the kernel has let go of every buffer.
 
 #include "src/base/system_calls.h"
+#include "src/engine/attempt.h"
 #include "src/engine/io_uring/io_uring_engine.h"
 #include "src/engine/wait_time.h"
 
@@ -55,6 +56,23 @@ void IoUringEngine::detach(SlotHandle handle, Detach how, CloseOperation* closin
     push_out();
 }
 
+void IoUringEngine::take_unread(SlotHandle handle, std::vector<std::byte>& bytes) {
+    RingSlot* slot = find_open(handle);
+    if (slot == nullptr) {
+        return;
+    }
+    cancel_input(handle);
+    receiver_.stop(*slot);
+    while (slot->is_receiving) {
+        const int result = enter(true, monotonic_now_ns() + kCancelAgainNs);
+        if (result < 0 && result != -ETIME && result != -EINTR && result != -EAGAIN &&
+            result != -EBUSY) {
+            return;
+        }
+    }
+    receiver_.take_unread(*slot, bytes);
+}
+
 void IoUringEngine::settle(RingSlot& slot) noexcept {
     if (slot.is_detached && !slot.is_left && slot.in_flight == 0) {
         free_slot(slot);
@@ -63,11 +81,9 @@ void IoUringEngine::settle(RingSlot& slot) noexcept {
 
 void IoUringEngine::free_slot(RingSlot& slot) noexcept {
     receiver_.release(slot);
-    if (slot.is_to_close) {
-        calls().close(slot.fd);
-    }
+    const int result = slot.is_to_close ? close_descriptor(slot.fd) : 0;
     if (slot.closing != nullptr) {
-        ready_.push(*slot.closing, 0);
+        ready_.push(*slot.closing, result);
     }
     --detached_count_;
     core_.slots.free(slot.index);

@@ -40,11 +40,9 @@ int Receiver::take_received(RingSlot& slot, Operation& operation) noexcept {
             return static_cast<int>(receive.data.size());
         }
         case OperationKind::receive:
-            return static_cast<int>(
-                copy_received(slot, static_cast<ReceiveOperation&>(operation).buffer));
+            return copy_received(slot, static_cast<ReceiveOperation&>(operation));
         case OperationKind::read:
-            return static_cast<int>(
-                copy_received(slot, static_cast<ReadOperation&>(operation).buffer));
+            return copy_received(slot, static_cast<ReadOperation&>(operation).buffer);
         case OperationKind::receive_from:
             return copy_datagram(slot, static_cast<ReceiveFromOperation&>(operation));
         case OperationKind::receive_batch:
@@ -85,28 +83,41 @@ int Receiver::take_end(RingSlot& slot, Operation& operation) noexcept {
 }
 
 // Of a stream as much as there is room for, of datagrams one.
-std::size_t Receiver::copy_received(RingSlot& slot, std::span<std::byte> to) noexcept {
+int Receiver::copy_received(RingSlot& slot, std::span<const iovec> parts) noexcept {
+    const bool is_stream = slot.kind == DescriptorKind::stream;
     std::size_t copied = 0;
-    do {
-        const std::span<std::byte> from = core_.buffers.front(slot.received);
-        const std::size_t size = std::min(from.size(), to.size() - copied);
-        std::memcpy(to.data() + copied, from.data(), size);
-        copied += size;
-        const bool is_stream = slot.kind == DescriptorKind::stream;
-        core_.buffers.use_front(slot.received, is_stream ? size : from.size());
-        if (!is_stream) {
-            break;
+    for (const iovec& part : parts) {
+        std::size_t filled = 0;
+        while (filled < part.iov_len && !slot.received.is_empty()) {
+            const std::span<std::byte> from = core_.buffers.front(slot.received);
+            const std::size_t size = std::min(from.size(), part.iov_len - filled);
+            std::memcpy(static_cast<std::byte*>(part.iov_base) + filled, from.data(), size);
+            filled += size;
+            copied += size;
+            core_.buffers.use_front(slot.received, size);
+            if (!is_stream && size == from.size()) {
+                return static_cast<int>(copied);
+            }
         }
-    } while (copied < to.size() && !slot.received.is_empty());
-    return copied;
+    }
+    if (!is_stream) {
+        core_.buffers.drop_front(slot.received);
+    }
+    return static_cast<int>(copied);
+}
+
+int Receiver::copy_received(RingSlot& slot, std::span<std::byte> to) noexcept {
+    const iovec part = {to.data(), to.size()};
+    return copy_received(slot, std::span(&part, 1));
 }
 
 int Receiver::copy_datagram(RingSlot& slot, ReceiveFromOperation& operation) noexcept {
     const std::size_t size = core_.buffers.front(slot.received).size();
-    operation.is_truncated = size > operation.buffer.size();
     operation.from = peer_of(slot.fd);
     operation.segment_size = 0;
-    return static_cast<int>(copy_received(slot, operation.buffer));
+    const int copied = copy_received(slot, operation);
+    operation.is_truncated = size > static_cast<std::size_t>(copied);
+    return copied;
 }
 
 int Receiver::copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) noexcept {
@@ -117,13 +128,21 @@ int Receiver::copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) n
             break;
         }
         datagram.is_truncated = core_.buffers.front(slot.received).size() > datagram.buffer.size();
-        datagram.size = copy_received(slot, datagram.buffer);
+        datagram.size = static_cast<std::size_t>(copy_received(slot, datagram.buffer));
         datagram.peer = peer.address();
         datagram.has_peer = true;
         datagram.segment_size = 0;
         ++count;
     }
     return count;
+}
+
+void Receiver::take_unread(RingSlot& slot, std::vector<std::byte>& bytes) {
+    while (!slot.received.is_empty()) {
+        const std::span<std::byte> front = core_.buffers.front(slot.received);
+        bytes.insert(bytes.end(), front.begin(), front.end());
+        core_.buffers.drop_front(slot.received);
+    }
 }
 
 }  // namespace berth::internal

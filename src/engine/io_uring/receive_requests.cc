@@ -3,6 +3,7 @@
 // Operations that take bytes by a request, or a system call, of their own.
 
 #include "src/base/system_calls.h"
+#include "src/engine/attempt.h"
 #include "src/engine/broken_stream.h"
 #include "src/engine/io_uring/receiver.h"
 
@@ -38,7 +39,7 @@ void note_message(const MessageBlock& block, ReceiveFromOperation& operation) no
 
 bool is_empty_receive(const Operation& operation) noexcept {
     return operation.kind == OperationKind::receive &&
-           static_cast<const ReceiveOperation&>(operation).buffer.empty();
+           static_cast<const ReceiveOperation&>(operation).room() == 0;
 }
 
 }  // namespace
@@ -104,8 +105,7 @@ int Receiver::start_direct(RingSlot& slot, Operation& operation) noexcept {
     operation.engine_word &= ~kPolls;
     switch (operation.kind) {
         case OperationKind::receive:
-            start_receive(slot, static_cast<ReceiveOperation&>(operation));
-            return -EAGAIN;
+            return start_receive(slot, static_cast<ReceiveOperation&>(operation));
         case OperationKind::read:
             start_read(slot, static_cast<ReadOperation&>(operation), has_polled);
             return -EAGAIN;
@@ -120,10 +120,29 @@ int Receiver::start_direct(RingSlot& slot, Operation& operation) noexcept {
     }
 }
 
-void Receiver::start_receive(RingSlot& slot, ReceiveOperation& operation) noexcept {
+int Receiver::start_receive(RingSlot& slot, ReceiveOperation& operation) noexcept {
+    if (!operation.parts.empty()) {
+        MessageBlock* block = core_.take_block(operation);
+        if (block == nullptr) {
+            return -ENOMEM;
+        }
+        block->message = {};
+        block->message.msg_iov = const_cast<iovec*>(operation.parts.data());
+        block->message.msg_iovlen = operation.parts.size();
+        start_message(slot, operation, *block);
+        return -EAGAIN;
+    }
     io_uring_sqe& entry = core_.request(slot, operation, IORING_OP_RECV);
     entry.addr = reinterpret_cast<std::uint64_t>(operation.buffer.data());
     entry.len = length_of(operation.buffer.size());
+    entry.ioprio = slot.is_likely_empty ? IORING_RECVSEND_POLL_FIRST : 0;
+    return -EAGAIN;
+}
+
+void Receiver::start_message(RingSlot& slot, Operation& operation, MessageBlock& block) noexcept {
+    io_uring_sqe& entry = core_.request(slot, operation, IORING_OP_RECVMSG);
+    entry.addr = reinterpret_cast<std::uint64_t>(&block.message);
+    entry.len = 1;
     entry.ioprio = slot.is_likely_empty ? IORING_RECVSEND_POLL_FIRST : 0;
 }
 
@@ -149,14 +168,12 @@ int Receiver::start_receive_from(RingSlot& slot, ReceiveFromOperation& operation
     block->message = {};
     block->message.msg_name = &block->address;
     block->message.msg_namelen = sizeof block->address;
-    block->message.msg_iov = &block->part;
-    block->message.msg_iovlen = 1;
+    const bool is_one = operation.parts.empty();
+    block->message.msg_iov = is_one ? &block->part : const_cast<iovec*>(operation.parts.data());
+    block->message.msg_iovlen = is_one ? 1 : operation.parts.size();
     block->message.msg_control = block->control.bytes.data();
     block->message.msg_controllen = block->control.bytes.size();
-    io_uring_sqe& entry = core_.request(slot, operation, IORING_OP_RECVMSG);
-    entry.addr = reinterpret_cast<std::uint64_t>(&block->message);
-    entry.len = 1;
-    entry.ioprio = slot.is_likely_empty ? IORING_RECVSEND_POLL_FIRST : 0;
+    start_message(slot, operation, *block);
     return -EAGAIN;
 }
 
@@ -176,13 +193,12 @@ int Receiver::start_splice(RingSlot& slot, SpliceOperation& operation) noexcept 
     }
     if (!slot.received.is_empty()) {
         const std::span<std::byte> front = core_.buffers.front(slot.received);
-        io_uring_sqe& entry = core_.request(slot, operation, IORING_OP_WRITE);
-        entry.fd = operation.pipe;
-        entry.addr = reinterpret_cast<std::uint64_t>(front.data());
-        entry.len = length_of(std::min(front.size(), operation.size));
-        entry.off = ~std::uint64_t{0};
-        operation.engine_word |= kOnPipe;
-        return -EAGAIN;
+        const int result =
+            write_to_pipe(operation.pipe, front.first(std::min(front.size(), operation.size)));
+        if (result > 0) {
+            core_.buffers.use_front(slot.received, static_cast<std::size_t>(result));
+        }
+        return result;
     }
     const int result = core_.attempt_without_waiting(slot, operation);
     if (result == -EAGAIN) {
@@ -212,9 +228,7 @@ void Receiver::on_operation(RingSlot& slot, Operation& operation, int result,
 // -EAGAIN: `operation` is to be started again.
 int Receiver::finish_request(RingSlot& slot, Operation& operation, int result,
                              unsigned flags) noexcept {
-    const bool was_on_pipe = (operation.engine_word & kOnPipe) != 0;
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~kOnPipe;
     if (has_polled && result >= 0) {
         return -EAGAIN;
     }
@@ -234,7 +248,7 @@ int Receiver::finish_request(RingSlot& slot, Operation& operation, int result,
         case OperationKind::receive: {
             const auto& receive = static_cast<const ReceiveOperation&>(operation);
             slot.is_likely_empty = result >= 0 &&
-                                   static_cast<std::size_t>(result) < receive.buffer.size() &&
+                                   static_cast<std::size_t>(result) < receive.room() &&
                                    (flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
             break;
         }
@@ -244,11 +258,6 @@ int Receiver::finish_request(RingSlot& slot, Operation& operation, int result,
                              static_cast<ReceiveFromOperation&>(operation));
             }
             slot.is_likely_empty = (flags & IORING_CQE_F_SOCK_NONEMPTY) == 0;
-            break;
-        case OperationKind::splice:
-            if (was_on_pipe && result > 0) {
-                core_.buffers.use_front(slot.received, static_cast<std::size_t>(result));
-            }
             break;
         default:
             break;

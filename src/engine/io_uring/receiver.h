@@ -35,6 +35,11 @@ public:
     /// A completion of the slot's receive into provided buffers.
     void on_receive(RingSlot& slot, int result, unsigned flags) noexcept;
     void on_operation(RingSlot& slot, Operation& operation, int result, unsigned flags) noexcept;
+    /// Ends the receive into provided buffers.
+    void stop(RingSlot& slot) noexcept { disarm(slot); }
+    /// Appends what is queued.
+    void take_unread(RingSlot& slot, std::vector<std::byte>& bytes);
+
     /// See Engine::attempt_now() and Engine::forget_untried().
     bool attempt_now(RingSlot& slot, Operation& operation) noexcept;
     void forget_untried(RingSlot& slot) noexcept;
@@ -54,7 +59,13 @@ private:
     // What is queued.
     int take_received(RingSlot& slot, Operation& operation) noexcept;
     int take_end(RingSlot& slot, Operation& operation) noexcept;
-    std::size_t copy_received(RingSlot& slot, std::span<std::byte> to) noexcept;
+    int copy_received(RingSlot& slot, std::span<const iovec> parts) noexcept;
+    int copy_received(RingSlot& slot, std::span<std::byte> to) noexcept;
+    template <class Receive>
+    int copy_received(RingSlot& slot, const Receive& receive) noexcept {
+        return receive.parts.empty() ? copy_received(slot, receive.buffer)
+                                     : copy_received(slot, receive.parts);
+    }
     int copy_datagram(RingSlot& slot, ReceiveFromOperation& operation) noexcept;
     int copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;
 
@@ -79,7 +90,8 @@ private:
     int try_at_once(RingSlot& slot, Operation& operation) noexcept;
     bool start(RingSlot& slot, Operation& operation) noexcept;
     int start_direct(RingSlot& slot, Operation& operation) noexcept;
-    void start_receive(RingSlot& slot, ReceiveOperation& operation) noexcept;
+    int start_receive(RingSlot& slot, ReceiveOperation& operation) noexcept;
+    void start_message(RingSlot& slot, Operation& operation, MessageBlock& block) noexcept;
     void start_read(RingSlot& slot, ReadOperation& operation, bool is_ready) noexcept;
     int start_receive_from(RingSlot& slot, ReceiveFromOperation& operation) noexcept;
     int start_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;

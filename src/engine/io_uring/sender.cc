@@ -167,7 +167,7 @@ void Sender::on_send(RingSlot& slot, int result) noexcept {
 
 void Sender::on_operation(RingSlot& slot, Operation& operation, int result) noexcept {
     const bool has_polled = (operation.engine_word & kPolls) != 0;
-    operation.engine_word &= ~(kPolls | kOnPipe);
+    operation.engine_word &= ~kPolls;
     if (operation.kind == OperationKind::connect) {
         result =
             finish_connect(slot, static_cast<ConnectOperation&>(operation), result, has_polled);

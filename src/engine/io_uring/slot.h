@@ -79,10 +79,9 @@ inline std::uint32_t poll_mask(short events) noexcept {
 // Operation::engine_word: these bits, and from bit 8 on the number of its message block plus one.
 inline constexpr std::uint32_t kInFlight = 1U << 0;    // the kernel works for it: the list's head
 inline constexpr std::uint32_t kPolls = 1U << 1;       // ... by waiting until it can go on
-inline constexpr std::uint32_t kOnPipe = 1U << 2;      // ... on the pipe of a splice
-inline constexpr std::uint32_t kInBatch = 1U << 3;     // part of its socket's send under way
-inline constexpr std::uint32_t kCancelling = 1U << 4;  // its cancellation is under way
-inline constexpr std::uint32_t kFinished = 1U << 5;    // has its result, but is being cancelled
+inline constexpr std::uint32_t kInBatch = 1U << 2;     // part of its socket's send under way
+inline constexpr std::uint32_t kCancelling = 1U << 3;  // its cancellation is under way
+inline constexpr std::uint32_t kFinished = 1U << 4;    // has its result, but is being cancelled
 
 /// Connections that were accepted before anybody asked.
 struct AcceptQueue {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "src/net/pipe_signal.h"
+#include "src/base/pipe_signal.h"
 
 #include <csignal>
 #include <ctime>
+#include <utility>
 
 namespace berth::internal {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 struct ThreadState {
     unsigned holder_count = 0;
     bool was_blocked = false;
+    bool was_raised = false;
 };
 
 thread_local ThreadState state;
@@ -33,14 +35,17 @@ void block_pipe_signal() noexcept {
     state.was_blocked = sigismember(&before, SIGPIPE) == 1;
 }
 
-void release_pipe_signal() noexcept {
+void release_pipe_signal(bool was_raised) noexcept {
+    state.was_raised = state.was_raised || was_raised;
     if (--state.holder_count > 0 || state.was_blocked) {
         return;
     }
     const sigset_t set = only_pipe_signal();
     const timespec no_time{};
     // None is pending, usually: EAGAIN.
-    static_cast<void>(sigtimedwait(&set, nullptr, &no_time));
+    if (std::exchange(state.was_raised, false)) {
+        static_cast<void>(sigtimedwait(&set, nullptr, &no_time));
+    }
     pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
