@@ -316,8 +316,8 @@ public:
     std::int64_t offset = -1;
 };
 
-/// Sends a part of a regular file into the socket: count() bytes; fewer when the file ends or an
-/// error came after the first. Goes from page cache to socket (sendfile) where the engine can.
+/// Sends a part of a regular file into the socket: count() bytes; fewer when the file ends. After an
+/// error or a cancellation `sent` says how many went out. From page cache to socket (sendfile).
 class BERTH_API SendFileOperation : public Operation {
 public:
     explicit SendFileOperation(Completion completion) noexcept

@@ -16,14 +16,27 @@
 namespace berth::internal {
 namespace {
 
-struct ProcessStat {
-    char state = '?';
-    std::uint64_t thread_count = 0;
-    std::uint64_t start_ticks = 0;
-};
+std::optional<ProcessStat> read_stat(pid_t pid) {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const int saved_errno = errno;
+    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+    char buffer[1024];
+    const ssize_t size = file >= 0 ? ::read(file, buffer, sizeof buffer) : -1;
+    if (file >= 0) {
+        ::close(file);
+    }
+    errno = saved_errno;
+    if (size <= 0) {
+        return std::nullopt;
+    }
+    return parse_process_stat({buffer, static_cast<std::size_t>(size)});
+}
+
+}  // namespace
 
 // Fields are counted from the last ')': the command name before it may hold anything.
-std::optional<ProcessStat> parse_stat(std::string_view text) {
+std::optional<ProcessStat> parse_process_stat(std::string_view text) {
     constexpr unsigned kThreadCountField = 18;  // 3 (the state) is field 1 here
     constexpr unsigned kStartField = 20;
     const std::size_t end_of_name = text.rfind(')');
@@ -48,25 +61,6 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
     }
     return stat;
 }
-
-std::optional<ProcessStat> read_stat(pid_t pid) {
-    char path[32];
-    std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const int saved_errno = errno;
-    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-    char buffer[1024];
-    const ssize_t size = file >= 0 ? ::read(file, buffer, sizeof buffer) : -1;
-    if (file >= 0) {
-        ::close(file);
-    }
-    errno = saved_errno;
-    if (size <= 0) {
-        return std::nullopt;
-    }
-    return parse_stat({buffer, static_cast<std::size_t>(size)});
-}
-
-}  // namespace
 
 std::uint64_t read_own_process_word() noexcept {
     ProcessIdentity self{::getpid(), 0};

@@ -10,6 +10,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace berth::internal {
 
@@ -28,6 +30,16 @@ struct ProcessIdentity {
         return {static_cast<pid_t>(word >> kStartBits & 0x3fffff), word & kStartMask};
     }
 };
+
+/// What /proc/PID/stat says.
+struct ProcessStat {
+    char state = '?';
+    std::uint64_t thread_count = 0;
+    std::uint64_t start_ticks = 0;
+};
+
+/// Nothing when `text` is not such a file's.
+std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
 /// Reads the identity of this process. **Cost:** four system calls.
 std::uint64_t read_own_process_word() noexcept;

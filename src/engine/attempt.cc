@@ -213,10 +213,10 @@ int try_send_file(SendFileOperation& operation, int fd) noexcept {
         const int result = result_without_signal([&] {
             return calls().sendfile(fd, operation.file, &offset, operation.size - operation.sent);
         });
-        if (result < 0 && (result == -EAGAIN || operation.sent == 0)) {
+        if (result < 0) {
             return result;
         }
-        if (result <= 0) {
+        if (result == 0) {
             break;
         }
         operation.sent += static_cast<std::size_t>(result);

@@ -11,7 +11,9 @@
 namespace berth::internal {
 
 inline bool is_stream_write(const Operation& operation) noexcept {
-    return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file;
+    return operation.kind == OperationKind::send || operation.kind == OperationKind::send_file ||
+           (operation.kind == OperationKind::splice &&
+            static_cast<const SpliceOperation&>(operation).into_socket);
 }
 
 /// Whether a send that fails so has learnt that the connection is no more.

@@ -20,7 +20,7 @@
 namespace berth::internal {
 
 /// One descriptor: one line of the cache.
-struct ReadinessSlot {
+struct alignas(64) ReadinessSlot {
     static constexpr std::uint32_t kNoPlace = ~0U;
 
     std::uint32_t generation = 0;

@@ -3,6 +3,7 @@
 // What the simulated stress has found, one by one: faults at one certain call, over each engine
 // that can run in a simulated kernel.
 
+#include "src/base/system_calls.h"
 #include "src/engine/simulation/simulation.h"
 #include "tests/conformance/watched.h"
 
@@ -223,6 +224,42 @@ TEST_P(FaultsTest, SendsBehindOneThatFailedAreNotSent) {
     EXPECT_EQ(third.error().code(), Errc::closed);
     EXPECT_EQ(received.size(), first.sent);
     EXPECT_EQ(std::ranges::count(received, std::byte{2}), 0);
+}
+
+// An error after the first part would otherwise be known to nobody.
+TEST_P(FaultsTest, SendFileThatFailsInTheMiddleSaysSo) {
+    Pair pair = make_pair();
+    const Descriptor file(simulation_.make_file(std::string(1 << 20, 'x')));
+    Watched<SendFileOperation> send;
+    pair.one.send_file(send, file.get(), 0, 1 << 20);
+    run_ready();
+    ASSERT_GT(send.sent, 0U);
+    simulation_.faults().fail({.kind = CallKind::sendfile}, ENOBUFS);
+    const std::vector<std::byte> received = receive_what_there_is(pair.other);
+    ASSERT_EQ(send.completion_count, 1U);
+    EXPECT_EQ(send.error().code(), Errc::out_of_memory);
+    EXPECT_EQ(received.size(), send.sent);
+}
+
+TEST_P(FaultsTest, NothingIsSplicedBehindASendThatFailed) {
+    Pair pair = make_pair();
+    const auto [from, to] = simulation_.make_pipe();
+    const Descriptor pipe(from);
+    const Descriptor filler(to);
+    const iovec part = {const_cast<char*>("behind"), 6};
+    ASSERT_EQ(internal::calls().pwritev2(to, &part, 1, -1, 0), 6);
+    const std::vector<std::byte> bytes = block(100, 1);
+    Watched<SendOperation> send;
+    simulation_.faults().fail({.kind = CallKind::send}, ENOBUFS);
+    pair.one.send(send, bytes);
+    run_ready();
+    EXPECT_EQ(send.error().code(), Errc::out_of_memory);
+    Watched<SpliceOperation> splice;
+    pair.one.splice_from(splice, from, 6);
+    run_ready();
+    ASSERT_EQ(splice.completion_count, 1U);
+    EXPECT_EQ(splice.error().code(), Errc::closed);
+    EXPECT_TRUE(receive_what_there_is(pair.other).empty());
 }
 
 TEST_P(FaultsTest, WritesBehindOneThatFailedAreNotSent) {

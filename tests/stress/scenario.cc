@@ -4,6 +4,7 @@
 #include "tests/stress/caller.h"
 #include "tests/stress/clockwork.h"
 #include "tests/stress/doorkeeper.h"
+#include "tests/stress/plumber.h"
 #include "tests/stress/postman.h"
 #include "tests/stress/stream_end.h"
 #include "tests/stress/weather.h"
@@ -106,7 +107,9 @@ private:
             bring_a_pair();
         } else if (roll < 75) {
             world_.add<Doorkeeper>();
-        } else if (roll < 90) {
+        } else if (roll < 80) {
+            world_.add<Plumber>();
+        } else if (roll < 92) {
             world_.add<Postman>();
         } else {
             world_.add<Caller>();

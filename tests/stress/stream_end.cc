@@ -54,7 +54,12 @@ StreamEnd::OwnReceive::OwnReceive(StreamEnd& end, std::size_t size)
           const bool is_empty = buffer.empty() && !operation.has_failed();
           end.received(*arrival, std::span(buffer).first(operation.count()),
                        is_empty ? ECANCELED : operation.system_errno());
-      }) {}
+      }) {
+    if (end.world_.dice.chance(0.3)) {
+        const std::size_t cut = end.world_.dice.below(size + 1);
+        parts = {{buffer.data(), cut}, {nullptr, 0}, {buffer.data() + cut, size - cut}};
+    }
+}
 
 StreamEnd::StreamEnd(World& world, const Endpoint& remote)
     : Actor(world),
@@ -119,8 +124,14 @@ void StreamEnd::act() {
 
 void StreamEnd::act_on_traffic() {
     const std::uint64_t roll = world_.dice.below(100);
-    if (roll < 30) {
+    if (roll < 22) {
         send();
+    } else if (roll < 26) {
+        send_file();
+    } else if (roll < 30) {
+        send_pipe();
+    } else if (roll < 35) {
+        receive_into_pipe();
     } else if (roll < 45) {
         write();
     } else if (roll < 75) {
@@ -143,11 +154,17 @@ void StreamEnd::act_on_traffic() {
 }
 
 void StreamEnd::cancel_one() {
-    const std::uint64_t which = world_.dice.below(3);
+    const std::uint64_t which = world_.dice.below(6);
     if (which == 0 && !sends_.empty()) {
         world_.dice.one_of(sends_)->operation.cancel();
     } else if (which == 1 && !lent_receives_.empty()) {
         world_.dice.one_of(lent_receives_)->operation.cancel();
+    } else if (which == 2 && !file_sends_.empty()) {
+        world_.dice.one_of(file_sends_)->operation.cancel();
+    } else if (which == 3 && !pipe_sends_.empty()) {
+        world_.dice.one_of(pipe_sends_)->operation.cancel();
+    } else if (which == 4 && !pipe_receives_.empty()) {
+        world_.dice.one_of(pipe_receives_)->operation.cancel();
     } else if (!own_receives_.empty()) {
         world_.dice.one_of(own_receives_)->operation.cancel();
     } else {

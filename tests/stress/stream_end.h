@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One end of a connection: sends in all ways there are, receives, waits for room, half-closes,
+// One end of a connection: sends and receives in all ways there are, waits for room, half-closes,
 // cancels, throws operations away, closes and resets, inside completions and outside of them.
 
 #include "tests/stress/tracked.h"
 
+#include <berth/descriptor.h>
 #include <berth/stream.h>
 
 #include <deque>
@@ -18,6 +19,12 @@ namespace berth::test::stress {
 /// What tells the sockets of a scenario apart: the path, or the address without the port.
 std::string name_of(const Endpoint& endpoint);
 
+/// Finished ones go later, also those that are just completing.
+template <class List>
+void forget_finished(List& list) {
+    std::erase_if(list, [](const auto& one) { return one->operation.is_free(); });
+}
+
 class StreamEnd final : public Actor {
 public:
     /// Connects to `remote`, under a name of its own.
@@ -27,6 +34,8 @@ public:
 
     void act() override;
     void wind_down() override { close(); }
+    /// Closes files and pipes.
+    void check() override;
 
 private:
     struct Send {
@@ -54,7 +63,38 @@ private:
 
         std::shared_ptr<Arrival> arrival;
         std::vector<std::byte> buffer;
+        std::vector<iovec> parts;
         Tracked<ReceiveOperation> operation;
+    };
+    struct FileSend {
+        FileSend(StreamEnd& end, Flow::Chunk& what);
+
+        Flow::Chunk& chunk;
+        Descriptor file;
+        Tracked<SendFileOperation> operation;
+    };
+    struct Pipe {
+        explicit Pipe(World& world);
+        bool is_open() const noexcept { return out.is_open() && in.is_open(); }
+
+        Descriptor out;
+        Descriptor in;
+    };
+    /// What was in the pipe goes to the peer.
+    struct PipeSend {
+        PipeSend(StreamEnd& end, Pipe filled, Flow::Chunk& what);
+
+        Flow::Chunk& chunk;
+        Pipe pipe;
+        Tracked<SpliceOperation> operation;
+    };
+    struct PipeReceive {
+        PipeReceive(StreamEnd& end, Pipe empty);
+        std::vector<std::byte> read_pipe() const;
+
+        std::shared_ptr<Arrival> arrival;
+        Pipe pipe;
+        Tracked<SpliceOperation> operation;
     };
 
     static constexpr std::size_t kMostPending = 4;
@@ -65,6 +105,12 @@ private:
     void act_on_traffic();
     void send();
     void write();
+    void send_file();
+    void send_pipe();
+    void receive_into_pipe();
+    bool is_enough() noexcept { return out().handed_over_size > kMostBytes; }
+    /// Bytes to send next.
+    std::span<const std::byte> choose_bytes(std::size_t largest);
     void receive();
     void received(Arrival& arrival, std::span<const std::byte> bytes, int system_errno);
     void take_arrivals();
@@ -93,6 +139,9 @@ private:
     std::vector<std::unique_ptr<Send>> sends_;
     std::vector<std::unique_ptr<LentReceive>> lent_receives_;
     std::vector<std::unique_ptr<OwnReceive>> own_receives_;
+    std::vector<std::unique_ptr<FileSend>> file_sends_;
+    std::vector<std::unique_ptr<PipeSend>> pipe_sends_;
+    std::vector<std::unique_ptr<PipeReceive>> pipe_receives_;
     Tracked<ConnectOperation> connect_;
     Tracked<WaitOperation> room_;
     Tracked<CloseOperation> closing_;

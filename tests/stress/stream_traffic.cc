@@ -12,22 +12,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Finished ones go later, also those that are just completing.
-template <class List>
-void forget_finished(List& list) {
-    std::erase_if(list, [](const auto& one) { return one->operation.is_free(); });
-}
-
 }  // namespace
+
+std::span<const std::byte> StreamEnd::choose_bytes(std::size_t largest) {
+    const std::size_t size = world_.dice.size(largest);
+    return Flow::noise().subspan(world_.dice.below(Flow::noise().size() - size), size);
+}
 
 void StreamEnd::send() {
     forget_finished(sends_);
-    if (is_closed_ || out().handed_over_size > kMostBytes || sends_.size() >= kMostPending) {
+    if (is_closed_ || is_enough() || sends_.size() >= kMostPending) {
         return;
     }
-    const std::size_t size = world_.dice.size(150'000);
-    const std::size_t place = world_.dice.below(Flow::noise().size() - size);
-    Flow::Chunk& chunk = out().hand_over(Flow::noise().subspan(place, size));
+    Flow::Chunk& chunk = out().hand_over(choose_bytes(150'000));
+    const std::size_t size = chunk.bytes.size();
     Send& send = *sends_.emplace_back(std::make_unique<Send>(*this, chunk));
     auto* bytes = const_cast<std::byte*>(chunk.bytes.data());
     if (world_.dice.chance(0.3)) {
@@ -41,18 +39,16 @@ void StreamEnd::send() {
 }
 
 void StreamEnd::write() {
-    if (out().handed_over_size > kMostBytes) {
+    if (is_enough()) {
         return;
     }
-    const std::size_t size = world_.dice.size(60'000);
-    const std::size_t place = world_.dice.below(Flow::noise().size() - size);
     if (world_.dice.chance(0.1)) {
         static_cast<void>(stream_.set_watermarks({.low = 1000, .high = 20'000}));
     }
-    const std::span<const std::byte> bytes = Flow::noise().subspan(place, size);
+    const std::span<const std::byte> bytes = choose_bytes(60'000);
     out().may_be_cut = out().may_be_cut || is_shut_down_;
     // A part of what cannot be queued may have gone out.
-    out().hand_over(bytes).sent = size;
+    out().hand_over(bytes).sent = bytes.size();
     const InsideCall inside(world_);
     if (!stream_.write(bytes)) {
         disturb();
@@ -74,7 +70,8 @@ void StreamEnd::receive() {
         auto& receive = *own_receives_.emplace_back(
             std::make_unique<OwnReceive>(*this, world_.dice.size(100'000)));
         receive.operation.start(deadline, [&](Deadline when) {
-            return stream_.receive(receive.operation, receive.buffer, when);
+            return receive.parts.empty() ? stream_.receive(receive.operation, receive.buffer, when)
+                                         : stream_.receive(receive.operation, receive.parts, when);
         });
     }
 }

@@ -30,8 +30,12 @@ bool may_fail_with(OperationKind kind, int system_errno) noexcept {
         case OperationKind::receive_lent:
             return is_among(system_errno, std::array{ECONNRESET, EPIPE});
         case OperationKind::send:
+        case OperationKind::send_file:
+        case OperationKind::splice:
         case OperationKind::wait:
             return is_among(system_errno, std::array{ECONNRESET, EPIPE, ENOBUFS});
+        case OperationKind::write:
+            return system_errno == EPIPE;
         case OperationKind::receive_from:
         case OperationKind::receive_batch:
             return system_errno == ECONNREFUSED;

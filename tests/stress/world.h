@@ -4,7 +4,7 @@
 // What the parts of a stress share: a simulated kernel with a loop on it, the dice that a seed
 // decides, and what was found to be wrong.
 //
-//   World ── actors: listeners, ends of streams, datagram sockets, timers, tasks
+//   World ── actors: listeners, ends of streams, datagram sockets, pipes, timers, tasks
 //     │         each does something by the dice when its turn comes, and checks its results
 //     └───── Findings: what broke a promise of the library
 

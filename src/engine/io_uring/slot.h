@@ -91,7 +91,7 @@ struct AcceptQueue {
     std::size_t size() const noexcept { return descriptors.size() - taken_count; }
 };
 
-struct RingSlot {
+struct alignas(64) RingSlot {
     /// So many short receives in a row, and a stream moves little.
     static constexpr std::uint8_t kMostShortRun = 3;
 
