@@ -22,7 +22,11 @@ EngineTest::~EngineTest() = default;
 
 void EngineTest::SetUp() {
     world_ = std::make_unique<World>(GetParam());
-    Result<Loop> loop = make_loop();
+    start();
+}
+
+void EngineTest::start(const LoopOptions& options) {
+    Result<Loop> loop = make_loop(options);
     if (!loop && loop.error().code() == Errc::unsupported) {
         GTEST_SKIP() << loop.error().message();
     }

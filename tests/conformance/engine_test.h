@@ -33,6 +33,8 @@ protected:
     void SetUp() override;
     void TearDown() override;
 
+    /// Makes the loop; SetUp() does. Skips the test where this kernel lacks the engine.
+    void start(const LoopOptions& options = {});
     Loop& loop() { return *loop_; }
     /// Runs the loop until `condition` holds; fails the test after ten seconds of its time.
     void run_until(const std::function<bool()>& condition);
