@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 namespace berth {
@@ -65,7 +66,7 @@ std::optional<EngineKind> from_environment(Result<void>& outcome) {
 }
 
 // The first that works; what the better ones answered becomes the note.
-EngineChoice best_engine() {
+EngineChoice find_best_engine() {
     EngineChoice choice;
     for (const EngineKind kind : {EngineKind::io_uring, EngineKind::epoll, EngineKind::poll}) {
         ReadyList unused;
@@ -81,6 +82,18 @@ EngineChoice best_engine() {
     return choice;
 }
 
+// What the kernel allows does not change while the process runs (a seccomp filter may only become
+// stricter, and is then met as an error).
+struct BestEngine {
+    std::mutex mutex;
+    std::optional<EngineChoice> choice;  // protected by `mutex`
+};
+
+BestEngine& best_engine() {
+    static BestEngine best;
+    return best;
+}
+
 }  // namespace
 
 Result<EngineChoice> choose_engine(std::optional<EngineKind> wanted) {
@@ -92,10 +105,17 @@ Result<EngineChoice> choose_engine(std::optional<EngineKind> wanted) {
     if (wanted) {
         return EngineChoice{maker_of(*wanted), {}};
     }
-    // What the kernel allows does not change while the process runs (a seccomp filter may only
-    // become stricter, and is then met as an error).
-    static const EngineChoice best = best_engine();
-    return best;
+    BestEngine& best = best_engine();
+    const std::lock_guard lock(best.mutex);
+    if (!best.choice) {
+        best.choice = find_best_engine();
+    }
+    return *best.choice;
+}
+
+void forget_best_engine() {
+    const std::lock_guard lock(best_engine().mutex);
+    best_engine().choice.reset();
 }
 
 }  // namespace internal

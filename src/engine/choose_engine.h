@@ -17,4 +17,7 @@ struct EngineChoice {
 /// here. **Errors:** invalid_argument (BERTH_ENGINE), and what the engine asked for answers.
 Result<EngineChoice> choose_engine(std::optional<EngineKind> wanted);
 
+/// Makes the next choose_engine() look again for the best. For tests.
+void forget_best_engine();
+
 }  // namespace berth::internal

@@ -2,67 +2,31 @@
 #include "src/engine/io_uring/probe.h"
 
 #include "tests/engine/io_uring/engine_driver.h"
+#include "tests/support/forbidden_call.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <functional>
 #include <iostream>
-#include <limits>
+#include <string>
 
 namespace berth::internal {
 namespace {
 
-constexpr unsigned kAnyArgument = std::numeric_limits<unsigned>::max();
+using test::forbid;
 
-/// From now on this process gets `error` from system call `number`, when its second argument is
-/// `argument`.
-void forbid(long number, int error, unsigned argument = kAnyArgument) {
-    const auto load = [](std::size_t offset) {
-        return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));
-    };
-    const auto jump_unless = [](unsigned value, std::uint8_t skipped) {
-        return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
-    };
-    const auto answer = [](unsigned value) { return sock_filter BPF_STMT(BPF_RET | BPF_K, value); };
-    const unsigned refusal = SECCOMP_RET_ERRNO | static_cast<unsigned>(error);
-    const bool is_any = argument == kAnyArgument;
-    std::array<sock_filter, 6> program = {
-        load(offsetof(seccomp_data, nr)),
-        jump_unless(static_cast<unsigned>(number), 3),
-        load(is_any ? offsetof(seccomp_data, nr) : offsetof(seccomp_data, args[1])),
-        jump_unless(is_any ? static_cast<unsigned>(number) : argument, 1),
-        answer(refusal),
-        answer(SECCOMP_RET_ALLOW),
-    };
-    const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
-        std::cerr << "seccomp: " << errno << '\n';
-        ::_exit(2);
-    }
-}
-
-/// Runs `body` in a child process, which succeeds when that answers true.
+/// As test::holds_in_child(), with nothing remembered of an earlier probe.
 [[nodiscard]] bool holds_in_child(const std::function<bool()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    return test::holds_in_child([&] {
         forget_io_uring_probe();
-        ::_exit(body() ? 0 : 1);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        return body();
+    });
 }
 
 /// The engine cannot be had, and the message says `reason`.
