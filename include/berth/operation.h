@@ -79,8 +79,8 @@ public:
 
     ~AcceptOperation() { end(); }
 
-    /// In: room, at least one entry. Out: count() descriptors, close-on-exec, the caller's. When a
-    /// pending operation goes, those that it had accepted already are closed.
+    /// In: room; without any, count() is 0 at once. Out: count() descriptors, close-on-exec, the
+    /// caller's. When a pending operation goes, those that it had accepted already are closed.
     std::span<int> accepted;
 };
 
@@ -99,7 +99,7 @@ public:
 };
 
 /// Receives into the caller's memory: count() bytes, 0 at the end of the stream (and for an empty
-/// datagram, and for a buffer of size 0).
+/// datagram, and at once for a buffer of size 0).
 class BERTH_API ReceiveOperation : public Operation {
 public:
     explicit ReceiveOperation(Completion completion) noexcept
@@ -188,7 +188,8 @@ struct Datagram {
     std::uint16_t segment_size = 0;  ///< UDP_GRO and UDP_SEGMENT, as above.
 };
 
-/// Receives as many datagrams as there are, at most 64 a time: count() of them.
+/// Receives as many datagrams as there are, at most 64 a time: count() of them, 0 only where there
+/// is room for none.
 class BERTH_API ReceiveBatchOperation : public Operation {
 public:
     explicit ReceiveBatchOperation(Completion completion) noexcept

@@ -57,7 +57,7 @@ int try_accept(AcceptOperation& operation, int fd) noexcept {
         }
         operation.accepted[count++] = result;
     }
-    return count > 0 ? static_cast<int>(count) : -EAGAIN;
+    return count > 0 || operation.accepted.empty() ? static_cast<int>(count) : -EAGAIN;
 }
 
 // connect() once more tells the state of an attempt under way: 0 or EISCONN when it has succeeded,
@@ -82,6 +82,9 @@ int try_connect(ConnectOperation& operation, int fd) noexcept {
 }
 
 int try_receive(ReceiveOperation& operation, int fd) noexcept {
+    if (operation.room() == 0) {
+        return 0;  // the kernel would wait for bytes, and take a datagram away
+    }
     if (!operation.parts.empty()) {
         msghdr message{};
         message.msg_iov = const_cast<iovec*>(operation.parts.data());

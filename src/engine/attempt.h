@@ -68,6 +68,25 @@ int write_to_pipe(int pipe, std::span<const std::byte> bytes) noexcept;
 /// -EBADF when somebody else has closed it. Every other error leaves it closed too (close(2)).
 int close_descriptor(int fd) noexcept;
 
+/// There is no room for anything: the result is 0, whatever is there.
+inline bool has_no_room(const Operation& operation) noexcept {
+    switch (operation.kind) {
+        case OperationKind::receive:
+            return static_cast<const ReceiveOperation&>(operation).room() == 0;
+        case OperationKind::accept:
+            return static_cast<const AcceptOperation&>(operation).accepted.empty();
+        case OperationKind::receive_batch:
+            return static_cast<const ReceiveBatchOperation&>(operation).datagrams.empty();
+        default:
+            return false;
+    }
+}
+
+/// It need not wait until its descriptor is told to be ready.
+inline bool is_always_tried(const Operation& operation) noexcept {
+    return traits_of(operation).asks_the_kernel || has_no_room(operation);
+}
+
 /// How a cancelled operation that has sent a part of its bytes leaves its stream.
 bool has_sent_in_part(const Operation& operation) noexcept;
 

@@ -174,7 +174,7 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;
     const bool must_queue = !list.is_empty() || (is_read && slot->has_untried);
-    const bool may_try = (is_read ? slot->may_read : slot->may_write) || traits.asks_the_kernel;
+    const bool may_try = (is_read ? slot->may_read : slot->may_write) || is_always_tried(operation);
     if (result == 0 && !must_queue && may_try) {
         if (operation.kind == OperationKind::receive_lent && operation.always_completes) {
             push_receive(*slot, operation);
@@ -309,7 +309,7 @@ void ReadinessEngine::forget_untried(Operation& operation) noexcept {
 }
 
 void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool& may) noexcept {
-    while (!list.is_empty() && (may || traits_of(*list.front()).asks_the_kernel)) {
+    while (!list.is_empty() && (may || is_always_tried(*list.front()))) {
         Operation& operation = *list.front();
         const int result = try_now(slot, operation);
         if (result == -EAGAIN) {

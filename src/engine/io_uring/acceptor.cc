@@ -2,6 +2,7 @@
 #include "src/engine/io_uring/acceptor.h"
 
 #include "src/base/system_calls.h"
+#include "src/engine/attempt.h"
 
 #include <sys/socket.h>
 
@@ -20,6 +21,11 @@ bool has_run_out(int result) noexcept {
 
 bool has_unclaimed(const RingSlot& slot) noexcept {
     return slot.accepted != nullptr && slot.accepted->size() > 0;
+}
+
+// The first that waits need not wait any longer.
+bool may_serve(const RingSlot& slot) noexcept {
+    return has_unclaimed(slot) || slot.has_end || has_no_room(*slot.reads.front());
 }
 
 }  // namespace
@@ -42,6 +48,9 @@ Start Acceptor::submit(RingSlot& slot, AcceptOperation& operation) noexcept {
     operation.engine_word = 0;
     if (slot.reads.is_empty() && has_unclaimed(slot)) {
         return Core::answer(operation, take(slot, operation));
+    }
+    if (slot.reads.is_empty() && has_no_room(operation)) {
+        return Core::answer(operation, 0);
     }
     operation.stage = OperationStage::waiting;
     slot.reads.push_back(operation);
@@ -132,8 +141,12 @@ void Acceptor::after_completions() noexcept {
             continue;
         }
         slot->has_new_accepts = false;
-        while (!slot->reads.is_empty() && (has_unclaimed(*slot) || slot->has_end)) {
+        while (!slot->reads.is_empty() && may_serve(*slot)) {
             auto& operation = static_cast<AcceptOperation&>(slot->reads.pop_front());
+            if (has_no_room(operation)) {
+                core_.finish(operation, 0);
+                continue;
+            }
             const bool has_connection = has_unclaimed(*slot);
             const int result = has_connection ? take(*slot, operation) : slot->end;
             slot->has_end = slot->has_end && has_connection;

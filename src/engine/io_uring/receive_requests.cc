@@ -37,16 +37,11 @@ void note_message(const MessageBlock& block, ReceiveFromOperation& operation) no
     operation.segment_size = read_segment_size(message);
 }
 
-bool is_empty_receive(const Operation& operation) noexcept {
-    return operation.kind == OperationKind::receive &&
-           static_cast<const ReceiveOperation&>(operation).room() == 0;
-}
-
 }  // namespace
 
 // -EAGAIN: it has to wait, or a request has to be made.
 int Receiver::try_at_once(RingSlot& slot, Operation& operation) noexcept {
-    if (is_empty_receive(operation)) {
+    if (has_no_room(operation)) {
         return 0;
     }
     if (slot.has_received()) {
@@ -72,7 +67,7 @@ int Receiver::try_at_once(RingSlot& slot, Operation& operation) noexcept {
 // True: `operation`, the head, is done and gone, or gone to be tried.
 bool Receiver::start(RingSlot& slot, Operation& operation) noexcept {
     int result = -EAGAIN;
-    if (is_empty_receive(operation)) {
+    if (has_no_room(operation)) {
         result = 0;
     } else if (slot.has_received()) {
         result = take_received(slot, operation);
