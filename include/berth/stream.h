@@ -43,8 +43,8 @@ struct Unconnected;
 }  // namespace internal
 
 struct ConnectOptions {
-    /// The local address to connect from. A port of 0 is chosen by the loop's port table, or the
-    /// kernel.
+    /// The local address to connect from, of the same family (else invalid_argument). A port of 0
+    /// is chosen by the loop's port table, or the kernel.
     std::optional<Endpoint> local = std::nullopt;
     bool no_delay = true;  ///< TCP_NODELAY
 };

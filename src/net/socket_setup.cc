@@ -52,7 +52,25 @@ void reset_when_closed(int fd) noexcept {
     calls().setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
+namespace {
+
+Result<void> check_family(const NewSocket& socket, const Endpoint& local) {
+    const Socket& internet = socket.internet;
+    const bool fits = local.is_unix()
+                          ? !internet.is_open()
+                          : internet.is_open() && internet.family() == local.address().family();
+    if (!fits) {
+        return std::unexpected(Error(Errc::invalid_argument, "bind", local.to_string(), 0,
+                                     "the socket is of another family",
+                                     "give a local address of the family of the remote one"));
+    }
+    return {};
+}
+
+}  // namespace
+
 Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTable* ports) {
+    BERTH_TRY(check_family(socket, local));
     if (ports != nullptr && socket.internet.is_open()) {
         return ports->bind(socket.internet, local.address());
     }
