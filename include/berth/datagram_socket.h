@@ -14,6 +14,8 @@
 #include <berth/operation.h>
 #include <berth/ports.h>
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -81,18 +83,31 @@ public:
     CountAwaiter<ReceiveBatchOperation> receive_batch(std::span<Datagram> datagrams,
                                                       Deadline deadline = {}) noexcept;
 
-    // To the connected peer, or to `to`.
+    // To the connected peer, or to `to`. Several pieces of memory make one datagram; `parts` must
+    // stay too, at most 1024 of them. With a segment size the kernel cuts the bytes into up to 64
+    // datagrams of that size, the last one may be shorter (UDP_SEGMENT); an operation has a member
+    // for it, which stays as it is.
     Start send(SendToOperation& operation, std::span<const std::byte> bytes,
                Deadline deadline = {}) noexcept;
     Start send(SendToOperation& operation, std::span<const std::byte> bytes, const Endpoint& to,
                Deadline deadline = {}) noexcept;
+    Start send(SendToOperation& operation, std::span<const iovec> parts,
+               Deadline deadline = {}) noexcept;
+    Start send(SendToOperation& operation, std::span<const iovec> parts, const Endpoint& to,
+               Deadline deadline = {}) noexcept;
     /// All of them, in order.
     Start send(SendBatchOperation& operation, std::span<const Datagram> datagrams,
                Deadline deadline = {}) noexcept;
-    CountAwaiter<SendToOperation> send(std::span<const std::byte> bytes,
-                                       Deadline deadline = {}) noexcept;
+    CountAwaiter<SendToOperation> send(std::span<const std::byte> bytes, Deadline deadline = {},
+                                       std::uint16_t segment_size = 0) noexcept;
+    CountAwaiter<SendToOperation> send(std::span<const iovec> parts, Deadline deadline = {},
+                                       std::uint16_t segment_size = 0) noexcept;
     CountAwaiter<SendToOperation> send_to(std::span<const std::byte> bytes, const Endpoint& to,
-                                          Deadline deadline = {}) noexcept;
+                                          Deadline deadline = {},
+                                          std::uint16_t segment_size = 0) noexcept;
+    CountAwaiter<SendToOperation> send_to(std::span<const iovec> parts, const Endpoint& to,
+                                          Deadline deadline = {},
+                                          std::uint16_t segment_size = 0) noexcept;
     CountAwaiter<SendBatchOperation> send_batch(std::span<const Datagram> datagrams,
                                                 Deadline deadline = {}) noexcept;
 

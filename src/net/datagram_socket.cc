@@ -67,14 +67,34 @@ Result<Port> connect_socket(const NewSocket& socket, const Endpoint& remote, Por
     return Port();
 }
 
+void set_destination(SendToOperation& send, const Endpoint* to) noexcept {
+    send.has_destination = to != nullptr;
+    if (to != nullptr) {
+        send.to = *to;
+    }
+}
+
 auto fill(std::span<const std::byte> bytes, const Endpoint* to) {
     return [bytes, to](SendToOperation& send) {
         send.parts = {};
         send.single = {const_cast<std::byte*>(bytes.data()), bytes.size()};
-        send.has_destination = to != nullptr;
-        if (to != nullptr) {
-            send.to = *to;
-        }
+        set_destination(send, to);
+    };
+}
+
+auto fill(std::span<const iovec> parts, const Endpoint* to) {
+    return [parts, to](SendToOperation& send) {
+        send.parts = parts;
+        send.single = {};  // no parts at all are an empty datagram
+        set_destination(send, to);
+    };
+}
+
+template <class Bytes>
+auto fill(std::span<Bytes> bytes, const Endpoint* to, std::uint16_t segment_size) {
+    return [fill_bytes = fill(bytes, to), segment_size](SendToOperation& send) {
+        fill_bytes(send);
+        send.segment_size = segment_size;
     };
 }
 
@@ -190,6 +210,18 @@ Start DatagramSocket::send(SendToOperation& operation, std::span<const std::byte
     return internal::submit(loop_, operation, slot_, deadline);
 }
 
+Start DatagramSocket::send(SendToOperation& operation, std::span<const iovec> parts,
+                           Deadline deadline) noexcept {
+    fill(parts, nullptr)(operation);
+    return internal::submit(loop_, operation, slot_, deadline);
+}
+
+Start DatagramSocket::send(SendToOperation& operation, std::span<const iovec> parts,
+                           const Endpoint& to, Deadline deadline) noexcept {
+    fill(parts, &to)(operation);
+    return internal::submit(loop_, operation, slot_, deadline);
+}
+
 Start DatagramSocket::send(SendBatchOperation& operation, std::span<const Datagram> datagrams,
                            Deadline deadline) noexcept {
     operation.datagrams = datagrams;
@@ -198,14 +230,26 @@ Start DatagramSocket::send(SendBatchOperation& operation, std::span<const Datagr
 }
 
 CountAwaiter<SendToOperation> DatagramSocket::send(std::span<const std::byte> bytes,
-                                                   Deadline deadline) noexcept {
-    return {loop_, slot_, deadline, fill(bytes, nullptr)};
+                                                   Deadline deadline,
+                                                   std::uint16_t segment_size) noexcept {
+    return {loop_, slot_, deadline, fill(bytes, nullptr, segment_size)};
+}
+
+CountAwaiter<SendToOperation> DatagramSocket::send(std::span<const iovec> parts, Deadline deadline,
+                                                   std::uint16_t segment_size) noexcept {
+    return {loop_, slot_, deadline, fill(parts, nullptr, segment_size)};
 }
 
 CountAwaiter<SendToOperation> DatagramSocket::send_to(std::span<const std::byte> bytes,
-                                                      const Endpoint& to,
-                                                      Deadline deadline) noexcept {
-    return {loop_, slot_, deadline, fill(bytes, &to)};
+                                                      const Endpoint& to, Deadline deadline,
+                                                      std::uint16_t segment_size) noexcept {
+    return {loop_, slot_, deadline, fill(bytes, &to, segment_size)};
+}
+
+CountAwaiter<SendToOperation> DatagramSocket::send_to(std::span<const iovec> parts,
+                                                      const Endpoint& to, Deadline deadline,
+                                                      std::uint16_t segment_size) noexcept {
+    return {loop_, slot_, deadline, fill(parts, &to, segment_size)};
 }
 
 CountAwaiter<SendBatchOperation> DatagramSocket::send_batch(std::span<const Datagram> datagrams,
