@@ -16,9 +16,11 @@ Result<void> berth_transfer(TransferJob& job, EngineKind engine);
 Result<void> berth_echo(EchoJob& job, EngineKind engine);
 Result<void> berth_churn(ChurnJob& job, EngineKind engine);
 Result<void> berth_datagrams(DatagramsJob& job, EngineKind engine);
+Result<void> berth_wake(WakeJob& job, EngineKind engine);
 Result<void> berth_coroutine_transfer(TransferJob& job, EngineKind engine);
 Result<void> berth_coroutine_echo(EchoJob& job, EngineKind engine);
 Result<void> berth_coroutine_churn(ChurnJob& job, EngineKind engine);
-Result<void> berth_wake(WakeJob& job, EngineKind engine);
+Result<void> berth_coroutine_datagrams(DatagramsJob& job, EngineKind engine);
+Result<void> berth_coroutine_wake(WakeJob& job, EngineKind engine);
 
 }  // namespace berth::bench

@@ -31,8 +31,8 @@ Program coroutine_program() {
             .transfer = [](TransferJob& job) { return berth_coroutine_transfer(job, Engine); },
             .echo = [](EchoJob& job) { return berth_coroutine_echo(job, Engine); },
             .churn = [](ChurnJob& job) { return berth_coroutine_churn(job, Engine); },
-            .datagrams = nullptr,
-            .wake = nullptr,
+            .datagrams = [](DatagramsJob& job) { return berth_coroutine_datagrams(job, Engine); },
+            .wake = [](WakeJob& job) { return berth_coroutine_wake(job, Engine); },
             .probe = probe<Engine>};
 }
 
