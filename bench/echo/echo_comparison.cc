@@ -77,16 +77,13 @@ private:
         return {};
     }
 
-    /// An error that is one program's own costs only that program. What it does not claim to do
-    /// leaves the result complete.
+    /// An error that is one program's own costs only that program.
     Result<void> give_up(const Contender& contender, const Error& error) {
         if (error.code() == Errc::interrupted) {
             return std::unexpected(error);
         }
-        reporter_.note(name_of(*contender.program) + " at " +
-                           std::to_string(cell_.active + cell_.idle) +
-                           " connections is left out: " + error.message(),
-                       error.code() != Errc::unsupported);
+        note_left_out(contender, "at " + std::to_string(cell_.active + cell_.idle) + " connections",
+                      error, reporter_);
         return {};
     }
 

@@ -3,6 +3,7 @@
 
 #include "bench/echo/echo_load.h"
 #include "bench/harness/loopback.h"
+#include "bench/harness/process.h"
 #include "bench/harness/system_call_count.h"
 
 #include <poll.h>
@@ -58,9 +59,13 @@ Result<EchoPair> EchoPair::start(const Program& program, const EchoScene& scene,
     EchoJob job = {.listener = listener.socket.get(),
                    .connection_count = scene.connections,
                    .message_size = kMessageSize};
-    ChildJob server = BERTH_TRY(ChildJob::start(
-        scene.cpus.server,
-        [&](ChildReport&, const Gate&) -> Result<void> { return program.echo(job); }));
+    ChildJob server = BERTH_TRY(
+        ChildJob::start(scene.cpus.server, [&](ChildReport&, const Gate&) -> Result<void> {
+            // Other pairs are alive: a program whose cost, or ability, depends on the highest
+            // descriptor would be worse off the later it was started.
+            close_inherited({job.listener});
+            return program.echo(job);
+        }));
     ChildJob client = BERTH_TRY(
         ChildJob::start(scene.cpus.client, [&](ChildReport&, const Gate&) -> Result<void> {
             driver_end.reset();

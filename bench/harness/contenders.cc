@@ -96,7 +96,7 @@ public:
         std::vector<Contender> wanted;
         for (const Program& program : programs_) {
             if (is_wanted(program) && can_run(program)) {
-                wanted.push_back({&program, true});
+                wanted.push_back({&program, true, is_named(program)});
             }
         }
         std::vector<Contender> all = missing_references(wanted);
@@ -114,6 +114,11 @@ private:
         return can_do_(program) &&
                is_chosen(selection_.programs, defaults_.programs, program.program) &&
                is_chosen(selection_.engines, defaults_.engines, program.engine);
+    }
+
+    bool is_named(const Program& program) const {
+        return contains(selection_.programs, program.program) &&
+               contains(selection_.engines, program.engine);
     }
 
     bool can_run(const Program& program) {
@@ -162,6 +167,19 @@ std::string name_of(const Program& program) {
 
 bool is_raw(const Program& program, std::string_view engine) noexcept {
     return program.program == "raw" && program.engine == engine;
+}
+
+void note_left_out(const Contender& contender, std::string_view where, const Error& error,
+                   Reporter& reporter) {
+    // The usual words; it is the program that does not support it.
+    constexpr std::string_view kKernelsFault = "not supported by this kernel: ";
+    std::string reason = error.message();
+    if (const std::size_t start = reason.find(kKernelsFault); start != std::string::npos) {
+        reason.erase(start, kKernelsFault.size());
+    }
+    const std::string what = name_of(*contender.program) + " " + std::string(where);
+    reporter.note(what + " is left out: " + reason,
+                  error.code() != Errc::unsupported || contender.is_named);
 }
 
 ContenderDefaults loop_defaults(bool is_headline) {

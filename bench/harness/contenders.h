@@ -20,11 +20,17 @@ namespace berth::bench {
 struct Contender {
     const Program* program = nullptr;
     bool is_wanted = true;  // false: only there for others to be compared with
+    bool is_named = false;  // the user has named both its program and its engine
 };
 
 /// "raw epoll".
 std::string name_of(const Program& program);
 bool is_raw(const Program& program, std::string_view engine) noexcept;
+
+/// Notes that a contender is left out `where` it was to be measured. What a program says that it
+/// cannot do (`unsupported`) is missing from the result only when it was named.
+void note_left_out(const Contender& contender, std::string_view where, const Error& error,
+                   Reporter& reporter);
 
 /// What a workload measures when the user names nothing.
 struct ContenderDefaults {

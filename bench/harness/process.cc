@@ -6,7 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
+#include <climits>
 #include <csignal>
+
+#include <algorithm>
+#include <vector>
 
 namespace berth::bench {
 
@@ -24,6 +28,20 @@ Result<pid_t> fork_helper() {
         }
     }
     return child;
+}
+
+void close_inherited(std::initializer_list<int> kept) noexcept {
+    std::vector<int> boundaries = {STDERR_FILENO};
+    boundaries.insert(boundaries.end(), kept);
+    std::ranges::sort(boundaries);
+    boundaries.push_back(INT_MAX);
+    for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+        const auto first = static_cast<unsigned>(boundaries[i]) + 1;
+        const auto end = static_cast<unsigned>(boundaries[i + 1]);
+        if (first < end) {
+            ::close_range(first, end - 1, 0);
+        }
+    }
 }
 
 void wait_for_helper(pid_t helper) noexcept {

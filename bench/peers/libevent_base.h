@@ -25,6 +25,7 @@ public:
     event_base* get() const noexcept { return base_.get(); }
 
     /// Initializes and adds. `watch` must stay where it is until it is deleted or the base is gone.
+    /// **Errors:** unsupported for a descriptor that the method cannot take.
     Result<void> add(event& watch, int fd, int what, event_callback_fn callback, void* argument);
 
     /// Until stop() or fail() in a callback, or until no event is left that was added; `flags` are
@@ -41,6 +42,7 @@ private:
         void operator()(event_base* base) const noexcept { ::event_base_free(base); }
     };
     explicit Base(event_base* base) noexcept : base_(base) {}
+    Result<void> check(int fd) const;
 
     std::unique_ptr<event_base, Free> base_;
     std::optional<Error> failure_;

@@ -3,6 +3,8 @@
 
 #include <event2/thread.h>
 
+#include <sys/select.h>
+
 namespace berth::bench::libevent {
 namespace {
 
@@ -71,7 +73,19 @@ Result<Base> Base::open(Method method, UsedBy used_by) {
     return base;
 }
 
+// libevent's sets grow, but it is built with the C library's checks, which end the program at the
+// first descriptor that is beyond an fd_set.
+Result<void> Base::check(int fd) const {
+    if (fd < FD_SETSIZE || ::event_base_get_method(get()) != name_of(Method::select)) {
+        return {};
+    }
+    return std::unexpected(
+        Error(Errc::unsupported, "add an event", {}, 0,
+              "libevent's select() takes no descriptor from 1,024 (FD_SETSIZE) on"));
+}
+
 Result<void> Base::add(event& watch, int fd, int what, event_callback_fn callback, void* argument) {
+    BERTH_TRY(check(fd));
     if (::event_assign(&watch, get(), fd, static_cast<short>(what), callback, argument) != 0 ||
         ::event_add(&watch, nullptr) != 0) {
         return std::unexpected(Error::from_errno(errno, "add an event"));

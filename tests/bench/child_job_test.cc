@@ -2,10 +2,12 @@
 #include "bench/harness/child_job.h"
 
 #include "bench/harness/allocation_count.h"
+#include "bench/harness/process.h"
 #include "bench/harness/system_call_count.h"
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +45,28 @@ TEST(ChildJob, ReportsWhatItMeasuredBetweenGateAndEnd) {
     EXPECT_GT(report->cpu_ns, 0U);
     EXPECT_GT(report->peak_rss_kib, 0);
     EXPECT_EQ(report->allocation_count, counts_allocations() ? 5U : 0U);
+}
+
+TEST(ChildJob, ClosesWhatItHasInheritedAndDoesNotNeed) {
+    int lower[2];
+    int higher[2];
+    ASSERT_EQ(::pipe2(lower, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(higher, O_CLOEXEC), 0);
+    auto job = ChildJob::start(-1, [&](ChildReport& report, const Gate&) -> Result<void> {
+        close_inherited({lower[1]});
+        std::size_t figure = 0;
+        for (const int fd : {STDERR_FILENO, lower[0], lower[1], higher[0], higher[1]}) {
+            report.values[figure++] = ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+        }
+        return {};
+    });
+    ASSERT_TRUE(job);
+    const auto report = job->wait(10s);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(report->values, (std::array<std::uint64_t, 8>{1, 0, 1, 0, 0}));
+    for (const int fd : {lower[0], lower[1], higher[0], higher[1]}) {
+        ::close(fd);
+    }
 }
 
 TEST(ChildJob, ItsErrorReachesTheParent) {

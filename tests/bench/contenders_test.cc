@@ -57,6 +57,31 @@ TEST(Contenders, WhatIsComparedWithIsMeasuredButNotReported) {
     EXPECT_TRUE(reporter.notes.empty());
 }
 
+TEST(Contenders, WhatOneCannotDoIsMissingOnlyWhereItWasNamed) {
+    const std::vector<Program> programs = all_programs();
+    const Error limit(Errc::unsupported, "add an event", {}, 0, "it takes no descriptor from 9 on");
+    for (const bool is_named : {false, true}) {
+        Selection selection;
+        selection.programs = {"libev"};
+        if (is_named) {
+            selection.engines = {"epoll"};
+        }
+        NotingReporter reporter;
+        const auto chosen = choose_contenders(programs, selection, {}, can_echo, reporter);
+        ASSERT_TRUE(chosen);
+        const Contender& libev = chosen->back();
+        EXPECT_EQ(libev.is_named, is_named);
+        reporter.was_partial = false;
+        note_left_out(libev, "at 9 connections", limit, reporter);
+        EXPECT_EQ(reporter.notes.back(),
+                  "libev epoll at 9 connections is left out: add an event: it takes no descriptor "
+                  "from 9 on");
+        EXPECT_EQ(reporter.was_partial, is_named);
+        note_left_out(libev, "here", Error(Errc::system, "echo"), reporter);
+        EXPECT_TRUE(reporter.was_partial);
+    }
+}
+
 TEST(Contenders, PollsOtherArraysAreComparedWithTheIndexedOne) {
     const std::vector<Program> programs = {make("raw", "poll"), make("raw", "poll-linear"),
                                            make("raw", "epoll")};

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -200,6 +202,50 @@ TEST_P(Peer, StreamsThatArriveAtOnceAreNotMixed) {
         EXPECT_EQ(check.received_count, kSize);
         EXPECT_TRUE(check.is_intact);
     }
+}
+
+/// Descriptors may be as high as the hard limit says, for the time of a test.
+class ManyDescriptors {
+public:
+    ManyDescriptors() {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        const rlimit raised = {before_.rlim_max, before_.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &raised);
+    }
+    ManyDescriptors(const ManyDescriptors&) = delete;
+    ManyDescriptors& operator=(const ManyDescriptors&) = delete;
+    ~ManyDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
+};
+
+TEST_P(Peer, ReadsFromADescriptorBeyondAnFdSetOrSaysThatItCannot) {
+    const ManyDescriptors many;
+    Pair pair = connected_pair();
+    const int socket = ::fcntl(pair.programs.get(), F_DUPFD_CLOEXEC, FD_SETSIZE);
+    if (socket < 0) {
+        GTEST_SKIP() << "no descriptor may be as high";
+    }
+    pair.programs.reset();
+    const PageBuffer buffer(65'536);
+    TransferJob job{.sockets = std::span(&socket, 1),
+                    .buffer = buffer.bytes(),
+                    .start =
+                        [&] {
+                            send_whole(pair.ours.get(), stream_part(0, 0, 500));
+                            pair.ours.reset();
+                        },
+                    .checks = std::vector<TransferJob::StreamCheck>(1)};
+    const Result<void> done = GetParam().transfer(job);
+    if (done) {
+        EXPECT_EQ(job.checks[0].received_count, 500U);
+        return;
+    }
+    ::close(socket);
+    EXPECT_EQ(done.error().code(), Errc::unsupported);
+    EXPECT_NE(done.error().message().find("1,024 (FD_SETSIZE)"), std::string::npos)
+        << done.error().message();
 }
 
 /// An echo server with the program's loop in this thread and the clients in another.
