@@ -24,8 +24,9 @@ namespace {
 constexpr std::uint32_t kTimers = 1'000'000;
 constexpr std::uint32_t kFewTimers = 100'000;  // the short form
 constexpr std::uint64_t kWindowNs = 500'000'000;
-constexpr unsigned kRounds = 3;
-constexpr double kSeconds = 45;
+constexpr unsigned kRounds = 9;
+constexpr unsigned kFewRounds = 3;
+constexpr double kSeconds = 600;
 
 constexpr const char* kBerth = "berth";
 const Value kNoEngine;
@@ -66,7 +67,7 @@ Result<std::vector<std::string>> choose_programs(const Selection& selection, Rep
 class Rounds {
 public:
     explicit Rounds(const Selection& selection)
-        : count_(selection.repeats.value_or(kRounds)),
+        : count_(selection.repeats.value_or(selection.is_headline ? kFewRounds : kRounds)),
           budget_ns_(selection.repeats && !selection.seconds
                          ? ~std::uint64_t{0}
                          : static_cast<std::uint64_t>(selection.seconds.value_or(kSeconds) * 1e9)) {
@@ -138,7 +139,14 @@ void report(const std::string& program, std::uint32_t count, const std::vector<T
         row.figure(std::string(operation.name) + "_ratio_to_berth",
                    ratio_to_berth(costs_of(rounds, operation), costs_of(berth_rounds, operation)));
     }
-    row.figure("rounds", static_cast<std::int64_t>(rounds.size()));
+    double greatest_percent = 0;
+    for (const Operation& operation : kOperations) {
+        const double percent = spread_percent(costs_of(rounds, operation));
+        row.figure(std::string(operation.name) + "_spread_percent", percent);
+        greatest_percent = std::max(greatest_percent, percent);
+    }
+    row.figure("spread_percent", greatest_percent)
+        .figure("rounds", static_cast<std::int64_t>(rounds.size()));
     reporter.row(std::move(row));
 }
 

@@ -171,9 +171,11 @@ TEST(RunTimers, GivesARowOfCostsForEachProgram) {
     std::vector<std::string> figures;
     for (const auto& [name, value] : row.figures) figures.push_back(name);
     EXPECT_EQ(figures,
-              (std::vector<std::string>{"schedule_ns", "cancel_ns", "rearm_ns", "fire_ns",
-                                        "schedule_ratio_to_berth", "cancel_ratio_to_berth",
-                                        "rearm_ratio_to_berth", "fire_ratio_to_berth", "rounds"}));
+              (std::vector<std::string>{
+                  "schedule_ns", "cancel_ns", "rearm_ns", "fire_ns", "schedule_ratio_to_berth",
+                  "cancel_ratio_to_berth", "rearm_ratio_to_berth", "fire_ratio_to_berth",
+                  "schedule_spread_percent", "cancel_spread_percent", "rearm_spread_percent",
+                  "fire_spread_percent", "spread_percent", "rounds"}));
     EXPECT_EQ(row.figures.back().second, Value(std::int64_t{2}));
     EXPECT_EQ(keeper.rows[1].figures[4].second, Value(1.0));
 }
