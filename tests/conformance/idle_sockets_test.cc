@@ -104,6 +104,27 @@ TEST_P(IdleSocketsTest, MessagesChangeNoInterest) {
     }
 }
 
+// Nor do those that wait for room.
+TEST_P(IdleSocketsTest, LargeMessagesChangeNoInterest) {
+    const std::vector<std::byte> message = pattern(1 << 20);
+    auto [client, server] = make_pair();
+    const auto pass = [&](Stream& from, Stream& to) {
+        ASSERT_TRUE(from.write(message).has_value());
+        ASSERT_GT(from.queued_size(), 0U) << "it does not wait";
+        ASSERT_TRUE(receive_exactly(to, message.size()) == message);
+    };
+    const auto exchange_large = [&, &near = client, &far = server] {
+        pass(near, far);
+        pass(far, near);
+    };
+    exchange_large();
+    const std::uint64_t before = loop().statistics().interest_count;
+    for (int i = 0; i < 20; ++i) {
+        exchange_large();
+    }
+    EXPECT_EQ(loop().statistics().interest_count, before);
+}
+
 // Each connection is told to epoll once, whether it is used or not.
 TEST_P(IdleSocketsTest, AConnectionIsOneInterest) {
     if (GetParam() != EngineKind::epoll) {

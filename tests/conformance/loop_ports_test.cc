@@ -161,6 +161,11 @@ TEST_P(LoopPortsTest, ConnectWithoutAPortSaysSo) {
         second->stream.connect(second->connect);
         run_until([&] { return second->connect.completion_count == 2; });
         EXPECT_EQ(port_of(*second), kOne.first);
+        second->stream.reset();
+        second->stream = Stream::open(loop(), remote.with_port(9)).value();
+        second->stream.connect(second->connect);
+        run_until([&] { return second->connect.completion_count == 3; });
+        EXPECT_EQ(second->connect.error().code(), Errc::refused);
     });
 }
 
@@ -198,6 +203,21 @@ TEST_P(LoopPortsTest, ConnectFromAnAddressTakesAPortForIt) {
         const Result<Stream> again =
             Stream::open(loop(), remote, {.local = address("127.0.0.6:40002")});
         EXPECT_TRUE(failed_with(again, Errc::port_in_use));
+    });
+}
+
+TEST_P(LoopPortsTest, DestinationsShareTheOnlyPortOfAnAddress) {
+    with_ports(kOne, [&] {
+        const Address here = address("127.0.0.1:20000");
+        const Address there = address("127.0.0.1:20001");
+        const Descriptor one = listener(here);
+        const Descriptor other = listener(there);
+        const ConnectOptions from = {.local = address("127.0.0.5")};
+        const auto first = connect_to(here, from);
+        const auto second = connect_to(there, from);
+        EXPECT_EQ(port_of(*first), kOne.first);
+        EXPECT_EQ(port_of(*second), kOne.first);
+        EXPECT_EQ(connect_to(here, from)->connect.error().code(), Errc::ports_exhausted);
     });
 }
 

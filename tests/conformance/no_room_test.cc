@@ -37,12 +37,12 @@ protected:
 TEST_P(NoRoomTest, ReceiveFromAnIdleStream) {
     auto [client, server] = connect_pair();
     Watched<ReceiveOperation> receive;
-    server.receive(receive, {});
+    server.receive(receive, std::span<std::byte>());
     expect_over_with_nothing(receive);
     // Also where the stream is known to be empty.
     ASSERT_TRUE(client.write(bytes_of("x")).has_value());
     EXPECT_EQ(receive_exactly(server, 1).size(), 1U);
-    server.receive(receive, {});
+    server.receive(receive, std::span<std::byte>());
     expect_over_with_nothing(receive, 2);
     ASSERT_TRUE(client.write(bytes_of("still works")).has_value());
     EXPECT_EQ(text_of(receive_exactly(server, 11)), "still works");
@@ -54,8 +54,8 @@ TEST_P(NoRoomTest, ReceiveBetweenOthers) {
     Watched<ReceiveOperation> first;
     Watched<ReceiveOperation> second;
     Watched<ReceiveOperation> third;
-    server.receive(first, std::span(buffers[0]).first(2));
-    server.receive(second, {});
+    server.receive(first, buffers[0]);
+    server.receive(second, std::span<std::byte>());
     server.receive(third, buffers[1]);
     run_ready();
     EXPECT_EQ(second.completion_count, 0U) << "it is not its turn";
@@ -73,11 +73,11 @@ TEST_P(NoRoomTest, ReceiveTakesNoDatagramAway) {
     DatagramSocket a = open_at_loopback();
     DatagramSocket b = open_at_loopback();
     Watched<ReceiveOperation> receive;
-    b.receive(receive, {});
+    b.receive(receive, std::span<std::byte>());
     expect_over_with_nothing(receive);
     send(a, "one", b);
     run_ready();
-    b.receive(receive, {});
+    b.receive(receive, std::span<std::byte>());
     expect_over_with_nothing(receive, 2);
     std::array<std::byte, 10> buffer{};
     b.receive(receive, buffer);
