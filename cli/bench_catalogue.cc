@@ -106,7 +106,7 @@ std::vector<BenchEntry> loop_benches() {
          no_allocators,
          {"program", "seconds", "repeats"},
          {},
-         "5 minutes"},
+         "6 minutes"},
         {"memory",
          "What an idle connection takes of a server's memory",
          bench::run_memory,

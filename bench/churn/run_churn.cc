@@ -9,6 +9,7 @@
 #include "bench/harness/choices.h"
 #include "bench/harness/environment.h"
 #include "bench/harness/job_comparison.h"
+#include "bench/harness/process_figures.h"
 
 #include <algorithm>
 #include <array>
@@ -144,9 +145,10 @@ private:
         row.variable("side", std::string(variant.side))
             .variable("ports", std::string(variant.ports))
             .variable("occupancy_percent", variant.occupancy);
-        row.figure("cpu_ns_per_connection", result.cpu_ns.median())
-            .figure("connections_per_second",
-                    real_ns != nullptr && *real_ns > 0 ? Value{1e9 / *real_ns} : Value{})
+        row.figure("cpu_ns_per_connection", result.cpu_ns.median());
+        add_cpu_shares(row, result.cpu_ns.median(), result.user_percent());
+        row.figure("connections_per_second",
+                   real_ns != nullptr && *real_ns > 0 ? Value{1e9 / *real_ns} : Value{})
             .figure("failed", variant.side == "connect" ? result.values[1].median() : Value{});
         add_common_figures(row, results, contenders, index, "syscalls_per_connection",
                            "allocations_per_connection");

@@ -4,6 +4,7 @@
 
 #include "bench/datagrams/datagram_slice.h"
 #include "bench/harness/job_comparison.h"
+#include "bench/harness/process_figures.h"
 
 #include <array>
 
@@ -39,9 +40,10 @@ void report(std::span<const Contender> contenders, std::span<const JobResult> re
     const auto* const real_ns = std::get_if<double>(&each_ns);
     Row row = contender_row("datagrams", *contenders[index].program);
     row.variable("side", std::string(side)).variable("mode", std::string(mode.name));
-    row.figure("cpu_ns_per_message", result.cpu_ns.median())
-        .figure("messages_per_second",
-                real_ns != nullptr && *real_ns > 0 ? Value{1e9 / *real_ns} : Value{})
+    row.figure("cpu_ns_per_message", result.cpu_ns.median());
+    add_cpu_shares(row, result.cpu_ns.median(), result.user_percent());
+    row.figure("messages_per_second",
+               real_ns != nullptr && *real_ns > 0 ? Value{1e9 / *real_ns} : Value{})
         .figure("lost_percent", lost_percent(result));
     add_common_figures(row, results, contenders, index, "syscalls_per_message",
                        "allocations_per_message");

@@ -39,6 +39,12 @@ struct JobResult {
     double unit_count = 0;
     std::int64_t peak_rss_kib = 0;
     std::optional<double> system_calls;  // for each unit
+
+    /// Nothing when the ticks were too few.
+    std::optional<double> user_percent() const noexcept {
+        const double sum_ns = user_ns + system_ns;
+        return sum_ns > 0 ? std::optional(100.0 * user_ns / sum_ns) : std::nullopt;
+    }
 };
 
 /// Runs one slice of a program; `counts` asks for its system calls.

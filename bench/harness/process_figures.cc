@@ -67,6 +67,16 @@ CpuTicks process_cpu_ticks(pid_t process) {
     return {user, system};
 }
 
+void add_cpu_shares(Row& row, const Value& cpu_ns, std::optional<double> user_percent) {
+    const auto* const each_ns = std::get_if<double>(&cpu_ns);
+    const bool is_known = each_ns != nullptr && user_percent.has_value();
+    // So many nanoseconds each are as many milliseconds for a million.
+    const double user_ms = is_known ? *each_ns * *user_percent / 100.0 : 0;
+    row.figure("user_percent", user_percent ? Value{*user_percent} : Value{})
+        .figure("user_ms", is_known ? Value{user_ms} : Value{})
+        .figure("system_ms", is_known ? Value{*each_ns - user_ms} : Value{});
+}
+
 std::optional<std::int64_t> private_memory_kib(pid_t process) {
     const std::string text = read_of_process(process, "smaps_rollup");
     const auto clean = number_after(text, "Private_Clean:");

@@ -3,6 +3,8 @@
 
 // What the kernel knows of a running process.
 
+#include "bench/harness/row.h"
+
 #include <sys/types.h>
 
 #include <cstdint>
@@ -24,6 +26,9 @@ struct CpuTicks {
     }
 };
 CpuTicks process_cpu_ticks(pid_t process);
+
+/// user_percent, and user_ms and system_ms for a million of what costs `cpu_ns` each.
+void add_cpu_shares(Row& row, const Value& cpu_ns, std::optional<double> user_percent);
 
 /// Memory that only this process has, in KiB: what it would give back by ending.
 std::optional<std::int64_t> private_memory_kib(pid_t process);

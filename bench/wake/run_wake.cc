@@ -3,8 +3,11 @@
 // sleeps, and as many as it takes.
 
 #include "bench/harness/job_comparison.h"
+#include "bench/harness/process_figures.h"
 #include "bench/harness/statistics.h"
 #include "bench/wake/poster.h"
+
+#include <sys/resource.h>
 
 #include <cmath>
 
@@ -20,6 +23,25 @@ constexpr unsigned kBurstCount = 50'000;
 
 // ChildReport::values
 enum WakeFigure : std::size_t { latency_p50, latency_p99, post_p50 };
+
+std::uint64_t to_ns(const timeval& time) noexcept {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(time.tv_usec) * 1'000;
+}
+
+/// CPU time of the calling thread until now.
+struct ThreadTime {
+    ThreadTime() noexcept {
+        rusage usage{};
+        ::getrusage(RUSAGE_THREAD, &usage);
+        user_ns = to_ns(usage.ru_utime);
+        system_ns = to_ns(usage.ru_stime);
+    }
+
+    std::uint64_t cpu_ns = thread_cpu_ns();
+    std::uint64_t user_ns = 0;  // by ticks
+    std::uint64_t system_ns = 0;
+};
 
 Result<void> run_job(const Program& program, Poster& poster) {
     WakeJob job = poster.job();
@@ -46,10 +68,13 @@ Result<void> run_single(const Program& program, int posting_cpu, ChildReport& re
 /// The CPU time is that of the loop's thread alone.
 Result<void> run_burst(const Program& program, int posting_cpu, ChildReport& report) {
     Poster poster({.count = kBurstCount, .pause_ns = 0, .cpu = posting_cpu});
-    const std::uint64_t before_ns = thread_cpu_ns();
     const std::uint64_t allocations_before = report.live_allocation_count;
+    const ThreadTime before;
     BERTH_TRY(run_job(program, poster));
-    report.cpu_ns = thread_cpu_ns() - before_ns;
+    const ThreadTime after;
+    report.cpu_ns = after.cpu_ns - before.cpu_ns;
+    report.user_ns = after.user_ns - before.user_ns;
+    report.system_ns = after.system_ns - before.system_ns;
     report.real_ns = poster.elapsed_ns();
     report.allocation_count = report.live_allocation_count - allocations_before;
     return {};
@@ -87,6 +112,7 @@ void report(std::span<const Contender> contenders, std::span<const JobResult> re
         .figure("messages_per_second",
                 real_ns != nullptr && *real_ns > 0 ? Value{1e9 / *real_ns} : Value{})
         .figure("cpu_ns_per_message", result.cpu_ns.median());
+    add_cpu_shares(row, result.cpu_ns.median(), result.user_percent());
     add_common_figures(row, results, contenders, index, "syscalls_per_message",
                        "allocations_per_message");
     reporter.row(std::move(row));

@@ -11,7 +11,8 @@
 namespace berth::cli {
 
 /// A table with a heading, as wide as its cells; the first column flush left where it holds names,
-/// all others flush right. Cells are UTF-8 of characters that are one column wide.
+/// all others flush right. One that would be wider than 100 columns has its headings in several
+/// lines. Cells are UTF-8 of characters that are one column wide.
 class Grid {
 public:
     explicit Grid(std::vector<std::string> headings) : headings_(std::move(headings)) {}
@@ -24,8 +25,17 @@ public:
     void print(std::ostream& out, const Terminal& terminal) const;
 
 private:
+    using Words = std::vector<std::string>;
+    struct Layout {
+        std::vector<std::size_t> widths;  // index = column
+        std::string_view gap;
+    };
+
     std::string cell_text(std::size_t column, std::string_view cell, std::size_t width) const;
-    std::vector<std::size_t> widths() const;
+    /// The widest of the cells and of what its heading is divided into.
+    std::vector<std::size_t> widths(const std::vector<Words>& headings) const;
+    void print_headings(std::ostream& out, const std::vector<Words>& headings, const Layout& layout,
+                        const Terminal& terminal) const;
 
     std::vector<std::string> headings_;
     std::vector<std::vector<std::string>> rows_;

@@ -3,6 +3,7 @@
 
 #include "cli/output/list_table.h"
 #include "cli/output/pivot_table.h"
+#include "cli/output/row_access.h"
 #include "cli/output/units.h"
 
 #include <algorithm>
@@ -18,13 +19,21 @@ struct Group {
 
 // A table holds one combination of these, whatever its kind.
 constexpr std::string_view kSplitting[] = {"protocol", "family", "rate", "hold_percent"};
+// And of these, one of programs, which are compared with each other only there.
+constexpr std::string_view kSplittingPrograms[] = {
+    "connections", "idle", "side", "mode", "ports", "occupancy_percent", "timers"};
+
+bool splits(const bench::Row& row, std::string_view name) {
+    return std::ranges::find(kSplitting, name) != std::end(kSplitting) ||
+           (has_variable(row, "program") &&
+            std::ranges::find(kSplittingPrograms, name) != std::end(kSplittingPrograms));
+}
 
 /// A pivot shows one combination of all other variables; a list all rows with the same keys.
 std::string group_key(const bench::Row& row, bool is_pivot) {
     std::string key = is_pivot ? "pivot" : "list";
     for (const auto& [name, value] : row.variables) {
-        const bool splits = std::ranges::find(kSplitting, name) != std::end(kSplitting);
-        if (splits || (is_pivot && name != "allocator" && name != "occupancy_percent")) {
+        if (splits(row, name) || (is_pivot && name != "allocator" && name != "occupancy_percent")) {
             key += "|" + name + "=" + value_text(name, value);
         } else if (!is_pivot) {
             key += "|" + name;

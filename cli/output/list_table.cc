@@ -6,21 +6,36 @@
 #include "cli/output/units.h"
 
 #include <algorithm>
+#include <span>
 
 namespace berth::cli {
 namespace {
 
 // What explains a figure to a program that reads the rows, and only crowds a table.
 constexpr std::string_view kHiddenFigures[] = {
-    "rounds",     "draws",          "ratio_to_floor", "ratio_to_kernel",          "succeeded",
-    "unfinished", "spread_percent", "peak_rss_kib",   "occupancy_reached_percent"};
+    "rounds",          "draws",        "ratio_to_floor",
+    "ratio_to_kernel", "succeeded",    "unfinished",
+    "spread_percent",  "peak_rss_kib", "occupancy_reached_percent",
+    "load_per_second"};
 // Where the count is the result.
 constexpr std::string_view kShownForConnect[] = {"succeeded", "spread_percent", "peak_rss_kib"};
+// Beside which there is room.
+constexpr std::string_view kShownForOthers[] = {"spread_percent"};
+constexpr std::string_view kOthers[] = {"timers", "memory"};
+
+bool contains(std::span<const std::string_view> keys, std::string_view key) {
+    return std::ranges::find(keys, key) != keys.end();
+}
 
 bool is_hidden(const bench::Row& row, std::string_view key) {
-    const bool is_shown = row.bench == "connect" &&
-                          std::ranges::find(kShownForConnect, key) != std::end(kShownForConnect);
-    return !is_shown && std::ranges::find(kHiddenFigures, key) != std::end(kHiddenFigures);
+    const bool is_shown = (row.bench == "connect" && contains(kShownForConnect, key)) ||
+                          (contains(kOthers, row.bench) && contains(kShownForOthers, key));
+    // Both say how the CPU time divides, and the spread of each operation that of all.
+    const bool is_said =
+        ((key == "user_ms" || key == "system_ms") && find_value(row, "user_percent") != nullptr) ||
+        key.ends_with("_spread_percent");
+    return is_said || key.starts_with("allocations") ||
+           (!is_shown && contains(kHiddenFigures, key));
 }
 
 bool is_constant(const std::vector<bench::Row>& rows, std::string_view key) {

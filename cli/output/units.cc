@@ -97,6 +97,9 @@ std::string value_text(std::string_view key, const bench::Value& value) {
     if (key.ends_with("_ms")) {
         return duration_text(*number * 1e6);
     }
+    if (key == "user_percent") {  // by ticks: a digit more would say nothing
+        return fmt::format("{:.0f} %", *number);
+    }
     if (key.ends_with("_percent")) {
         return fmt::format("{:g} %", std::round(*number * 10.0) / 10.0);
     }
@@ -105,6 +108,9 @@ std::string value_text(std::string_view key, const bench::Value& value) {
     }
     if (key.ends_with("_p")) {
         return *number < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *number);
+    }
+    if (key.ends_with("_per_second") && *number >= 1e7) {
+        return fmt::format("{:.1f} M", *number / 1e6);
     }
     if (key.starts_with("ratio_")) {
         return fmt::format("{:.2f}", *number);

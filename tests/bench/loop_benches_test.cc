@@ -55,6 +55,20 @@ double number(const Row& row, std::string_view key) {
     return real != nullptr ? *real : -1;
 }
 
+/// The CPU time by who ran, where there were ticks to tell: for a million of what costs so much.
+void expect_cpu_shares(const Row& row) {
+    const Value* const user_ms = find(row, "user_ms");
+    if (user_ms == nullptr || row.bench == "transfer" ||
+        !std::holds_alternative<double>(*user_ms)) {
+        return;
+    }
+    const std::string_view cost =
+        row.bench == "churn" ? "cpu_ns_per_connection" : "cpu_ns_per_message";
+    EXPECT_NEAR(number(row, "user_ms") + number(row, "system_ms"), number(row, cost), 0.01);
+    EXPECT_NEAR(number(row, "user_ms"), number(row, cost) * number(row, "user_percent") / 100,
+                0.01);
+}
+
 void expect_rows(Workload run, const Selection& selection, std::size_t row_count,
                  std::initializer_list<std::string_view> positive_figures) {
     test::NamespaceOptions options;
@@ -67,6 +81,7 @@ void expect_rows(Workload run, const Selection& selection, std::size_t row_count
         ASSERT_EQ(reporter.rows.size(), row_count);
         for (const Row& row : reporter.rows) {
             EXPECT_EQ(std::get<std::string>(*find(row, "program")), "raw");
+            expect_cpu_shares(row);
             for (const std::string_view figure : positive_figures) {
                 EXPECT_GT(number(row, figure), 0) << figure;
             }

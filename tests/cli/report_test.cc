@@ -181,6 +181,46 @@ TEST(Report, RowsOfDifferentProtocolsAreSeparateTables) {
     EXPECT_EQ(lay_out(rows, example_host()).size(), 2U);
 }
 
+Row program_row(const char* program, const char* side, double cpu_ns) {
+    Row row{.bench = "datagrams", .variables = {}, .figures = {}};
+    row.variable("program", program).variable("engine", "epoll").variable("side", side);
+    row.figure("cpu_ns_per_message", cpu_ns)
+        .figure("user_percent", 25.0)
+        .figure("user_ms", cpu_ns / 4)
+        .figure("system_ms", cpu_ns * 3 / 4)
+        .figure("messages_per_second", 1e9 / cpu_ns)
+        .figure("lost_percent", 0.0)
+        .figure("syscalls_per_message", 1.0)
+        .figure("allocations_per_message", 0.0)
+        .figure("ratio_to_raw", 1.0)
+        .figure("ratio_to_epoll", 1.0)
+        .figure("rounds", std::int64_t{90});
+    return row;
+}
+
+TEST(Report, ProgramsAreComparedInOneTableForEachSide) {
+    const std::vector<Row> rows = {
+        program_row("raw", "receive", 1'600), program_row("berth", "receive", 1'650),
+        program_row("raw", "send", 2'600), program_row("berth", "send", 2'650)};
+    const std::vector<Section> sections = lay_out(rows, example_host());
+    ASSERT_EQ(sections.size(), 2U);
+    EXPECT_THAT(sections[0].title, HasSubstr("engine epoll, side receive"));
+    EXPECT_THAT(sections[1].title, HasSubstr("side send"));
+}
+
+TEST(Report, AListThatIsTooWideDividesItsHeadings) {
+    std::ostringstream out;
+    const std::string text = written(
+        *make_text_writer(out, {}, example_host()), out,
+        {program_row("raw", "send", 1'600), program_row("berth-coroutines", "send", 1'650)});
+    constexpr const char* kTable =
+        "                      cpu ns                              syscalls   ratio   ratio\n"
+        "                         per                                   per      to      to\n"
+        "  program            message   user   messages/s   lost    message     raw   epoll\n"
+        "  raw                  1,600   25 %      625,000    0 %          1    1.00    1.00\n";
+    EXPECT_THAT(text, HasSubstr(kTable));
+}
+
 TEST(Units, NumbersReadAsPeopleWriteThem) {
     EXPECT_EQ(grouped(1'234'567), "1,234,567");
     EXPECT_EQ(grouped(-1'234), "-1,234");
@@ -194,6 +234,9 @@ TEST(Units, NumbersReadAsPeopleWriteThem) {
     EXPECT_EQ(value_text("peak_rss_kib", std::int64_t{2048}), "2 MiB");
     EXPECT_EQ(value_text("p50_ns", bench::Value{}), "–");
     EXPECT_EQ(value_text("ratio_to_raw", 0.9449), "0.94");
+    EXPECT_EQ(value_text("user_percent", 12.34), "12 %");
+    EXPECT_EQ(value_text("messages_per_second", 9'999'999.0), "9,999,999");
+    EXPECT_EQ(value_text("messages_per_second", 68'175'388.0), "68.2 M");
     EXPECT_EQ(heading_of("binds_per_second"), "binds/s");
 }
 
