@@ -87,7 +87,8 @@ std::optional<bench::Selection> narrow(bench::Selection selection, const BenchEn
     const bool has_allocator = keep(selection.allocators, bench.allocators());
     const bool has_protocol = bench.protocols.empty() || keep(selection.protocols, bench.protocols);
     const bool names_programs = !selection.programs.empty() || !selection.engines.empty();
-    const bool has_program = !names_programs || knows_option(bench, "program");
+    const bool has_program = !names_programs || (knows_option(bench, "program") &&
+                                                 keep(selection.programs, bench.programs()));
     return has_allocator && has_protocol && has_program ? std::optional(std::move(selection))
                                                         : std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include "bench/history/allocators.h"
 #include "bench/reproducer/allocators.h"
 #include "bench/table/allocators.h"
+#include "bench/timers/programs.h"
 
 #include <algorithm>
 #include <iterator>
@@ -106,7 +107,8 @@ std::vector<BenchEntry> loop_benches() {
          no_allocators,
          {"program", "seconds", "repeats"},
          {},
-         "6 minutes"},
+         "6 minutes",
+         bench::timer_programs},
         {"memory",
          "What an idle connection takes of a server's memory",
          bench::run_memory,

@@ -4,6 +4,7 @@
 // The benches that `berth bench` knows: what each runs and which options it understands.
 
 #include "bench/harness/workload.h"
+#include "bench/programs/program.h"
 
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@ struct BenchEntry {
     std::vector<std::string_view> options;  // names without dashes, beside the common ones
     std::vector<Protocol> protocols;        // that it can measure; empty: it opens no socket
     std::string_view longest;               // how long it takes at most, for people
+    std::span<const std::string_view> (*programs)() = bench::program_names;
 };
 
 /// In the order in which `berth bench` alone runs them.

@@ -100,7 +100,9 @@ std::expected<void, UsageError> check_names(const BenchRequest& request, std::st
 
 std::expected<void, UsageError> check_programs(const BenchRequest& request) {
     const bench::Selection& selection = request.selection;
-    auto checked = check_names(request, "program", selection.programs, bench::program_names());
+    const auto programs =
+        request.bench != nullptr ? request.bench->programs() : bench::program_names();
+    auto checked = check_names(request, "program", selection.programs, programs);
     return checked ? check_names(request, "engine", selection.engines, bench::engine_names())
                    : checked;
 }

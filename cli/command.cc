@@ -109,10 +109,13 @@ private:
                                     option.accepted);
             }
         }
-        return allocators.empty()
-                   ? fmt::format("{}\nPrograms: {}\nEngines: {}", help,
-                                 names_of(bench::program_names()), names_of(bench::engine_names()))
-                   : fmt::format("{}\nAllocators: {}", help, one_of(allocators));
+        if (!allocators.empty()) {
+            return fmt::format("{}\nAllocators: {}", help, one_of(allocators));
+        }
+        help += fmt::format("\nPrograms: {}", names_of(entry.programs()));
+        return knows_option(entry, "engine")
+                   ? fmt::format("{}\nEngines: {}", help, names_of(bench::engine_names()))
+                   : help;
     }
 
     static std::string names_of(std::span<const std::string_view> names) {

@@ -81,6 +81,16 @@ TEST(BenchRequest, AnUnknownProgramOrEngineIsRefusedWithTheKnownOnes) {
         << engine.error().message;
 }
 
+TEST(BenchRequest, TimersHaveProgramsOfTheirOwn) {
+    EXPECT_TRUE(make_request("timers", given({{"program", "berth,heap"}})));
+    EXPECT_FALSE(make_request("timers", given({{"program", "raw"}})));
+    EXPECT_FALSE(make_request("echo", given({{"program", "heap"}})));
+}
+
+TEST(BenchRequest, MemoryIsMeasuredInRounds) {
+    EXPECT_TRUE(make_request("memory", given({{"repeats", "3"}, {"seconds", "5"}})));
+}
+
 TEST(BenchRequest, ABenchOfAllocatorsKnowsNoProgramsAndTheOtherWayRound) {
     EXPECT_FALSE(make_request("bind", given({{"program", "raw"}})));
     EXPECT_FALSE(make_request("echo", given({{"allocator", "kernel"}})));
