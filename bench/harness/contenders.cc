@@ -171,14 +171,8 @@ bool is_raw(const Program& program, std::string_view engine) noexcept {
 
 void note_left_out(const Contender& contender, std::string_view where, const Error& error,
                    Reporter& reporter) {
-    // The usual words; it is the program that does not support it.
-    constexpr std::string_view kKernelsFault = "not supported by this kernel: ";
-    std::string reason = error.message();
-    if (const std::size_t start = reason.find(kKernelsFault); start != std::string::npos) {
-        reason.erase(start, kKernelsFault.size());
-    }
     const std::string what = name_of(*contender.program) + " " + std::string(where);
-    reporter.note(what + " is left out: " + reason,
+    reporter.note(what + " is left out: " + error.message(),
                   error.code() != Errc::unsupported || contender.is_named);
 }
 

@@ -252,7 +252,8 @@ public:
 };
 
 /// Moves up to `size` bytes from the socket or pipe it is submitted to into the pipe `pipe`, or,
-/// when `into_socket`, from `pipe` into the socket: count() bytes, 0 at the end.
+/// when `into_socket`, from `pipe` into the socket: count() bytes, 0 at the end. Waits until both
+/// are ready; while it waits for its end of the pipe nothing else of this loop can.
 class BERTH_API SpliceOperation : public Operation {
 public:
     explicit SpliceOperation(Completion completion) noexcept

@@ -32,7 +32,7 @@ CodeText text_of(Errc code) noexcept {
         case Errc::permission_denied:
             return {"permission_denied", "permission denied"};
         case Errc::unsupported:
-            return {"unsupported", "not supported by this kernel"};
+            return {"unsupported", "not supported here"};
         case Errc::table_mismatch:
             return {"table_mismatch", "this is the port table of something else"};
         case Errc::table_damaged:

@@ -184,13 +184,6 @@ int try_poll(const PollOperation& operation, int fd) noexcept {
     return (entry.revents & POLLNVAL) != 0 ? -EBADF : entry.revents;
 }
 
-// A descriptor that may be shared keeps its O_NONBLOCK: whether it would block is asked before.
-bool would_block(int fd, short events) noexcept {
-    pollfd entry{fd, events, 0};
-    const timespec no_time{};
-    return calls().ppoll(&entry, 1, &no_time, nullptr) == 0;
-}
-
 int try_read(const ReadOperation& operation, int fd) noexcept {
     if (operation.offset < 0 && would_block(fd, POLLIN)) {
         return -EAGAIN;
@@ -237,6 +230,13 @@ int try_splice(const SpliceOperation& operation, int fd) noexcept {
 }
 
 }  // namespace
+
+// A descriptor that may be shared keeps its O_NONBLOCK: whether it would block is asked before.
+bool would_block(int fd, short events) noexcept {
+    pollfd entry{fd, events, 0};
+    const timespec no_time{};
+    return calls().ppoll(&entry, 1, &no_time, nullptr) == 0;
+}
 
 int attempt(Operation& operation, int fd, LentPool& lent) noexcept {
     switch (operation.kind) {

@@ -62,6 +62,9 @@ inline bool waits_for_input(const Operation& operation) noexcept {
     return !traits_of(operation).waits_for_output;
 }
 
+/// Whether a call that waits for `events` would, as poll() says now.
+bool would_block(int fd, short events) noexcept;
+
 /// Writes what a pipe that is ready takes without waiting. The result, as attempt().
 int write_to_pipe(int pipe, std::span<const std::byte> bytes) noexcept;
 

@@ -34,6 +34,7 @@ protected:
 
     int parked(SlotHandle handle, ReadinessSlot& slot) noexcept override;
     void detached(ReadinessSlot& slot, Detach how) noexcept override;
+    void forget_interest(ReadinessSlot& slot) noexcept override;
 
 private:
     void foresee(std::span<const epoll_event> ready) noexcept;

@@ -58,6 +58,7 @@ void PollEngine::set_interest(std::uint32_t index, ReadinessSlot& slot, short ev
 }
 
 int PollEngine::wait(std::uint64_t deadline_ns) noexcept {
+    free_unused_pipes();
     apply_changes();
     const WaitTime time(deadline_ns);
     ++counted_.wait_count;

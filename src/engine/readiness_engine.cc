@@ -89,6 +89,8 @@ void ReadinessEngine::fail(OperationList& list, int result) noexcept {
 }
 
 void ReadinessEngine::fail_all(ReadinessSlot& slot, int result) noexcept {
+    fail_held(slot, true, result);
+    fail_held(slot, false, result);
     fail(slot.reads, result);
     fail(slot.writes, result);
 }
@@ -99,6 +101,7 @@ void ReadinessEngine::cancel_input(SlotHandle handle) noexcept {
         return;
     }
     slot->is_untried_over = slot->has_untried;
+    fail_held(*slot, true, -ECANCELED);
     if (!slot->reads.is_empty()) {
         fail(slot->reads, -ECANCELED);
         unparked(handle, *slot);
@@ -173,7 +176,8 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
     }
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot->reads : slot->writes;
-    const bool must_queue = !list.is_empty() || (is_read && slot->has_untried);
+    const bool is_held = (is_read ? slot->read_pipe : slot->write_pipe) != 0;
+    const bool must_queue = !list.is_empty() || (is_read && slot->has_untried) || is_held;
     const bool may_try = (is_read ? slot->may_read : slot->may_write) || is_always_tried(operation);
     if (result == 0 && !must_queue && may_try) {
         if (operation.kind == OperationKind::receive_lent && operation.always_completes) {
@@ -181,6 +185,13 @@ Start ReadinessEngine::submit(Operation& operation) noexcept {
             return Start::pending;
         }
         result = try_now(*slot, operation);
+        if (result == -EAGAIN && waits_for_pipe(*slot, operation, result)) {
+            result = -hold(*slot, static_cast<SpliceOperation&>(operation));
+            if (result == 0) {
+                operation.stage = OperationStage::waiting;
+                return Start::pending;
+            }
+        }
     } else if (result == 0) {
         result = -EAGAIN;
     }
@@ -225,15 +236,28 @@ int ReadinessEngine::send_now(SlotHandle handle, std::span<const std::byte> byte
 
 void ReadinessEngine::cancel(Operation& operation) noexcept {
     ReadinessSlot& slot = slots_.at(operation.slot.index);
-    OperationList& list = waits_for_input(operation) ? slot.reads : slot.writes;
-    list.remove(operation);
+    const bool is_read = waits_for_input(operation);
+    OperationList& list = is_read ? slot.reads : slot.writes;
+    const bool is_held = operation.kind == OperationKind::splice && operation.engine_word == kHeld;
+    const bool was_first = is_held || &operation == list.front();
+    if (is_held) {
+        take_held(slot, is_read);
+    } else {
+        list.remove(operation);
+    }
     if (has_sent_in_part(operation)) {
         slot.is_write_broken = true;
     }
     finish_lent(operation, operation.cancel_reason);
     ready_.push(operation, operation.cancel_reason);
+    // What has waited behind it only may have nothing to wait for.
+    if (was_first && !list.is_empty()) {
+        try_parked(slot, list, is_read ? slot.may_read : slot.may_write);
+    }
     if (list.is_empty()) {
         unparked(operation.slot, slot);
+    } else if (was_first) {
+        static_cast<void>(parked(operation.slot, slot));
     }
 }
 
@@ -246,7 +270,7 @@ void ReadinessEngine::push_receive(ReadinessSlot& slot, Operation& operation) no
 }
 
 bool ReadinessEngine::defer_receive(ReadinessSlot& slot) noexcept {
-    Operation* first = slot.reads.front();
+    Operation* first = slot.read_pipe == 0 ? slot.reads.front() : nullptr;
     if (first == nullptr || first->kind != OperationKind::receive_lent || !slot.may_read) {
         return false;
     }
@@ -263,9 +287,10 @@ bool ReadinessEngine::attempt_now(Operation& operation) noexcept {
         return true;
     }
     slot->has_untried = false;
-    if (std::exchange(slot->is_untried_over, false) && operation.cancel_reason == 0) {
+    if (slot->is_untried_over && operation.cancel_reason == 0) {
         operation.cancel_reason = -ECANCELED;
     }
+    slot->is_untried_over = false;
     int result = try_now(*slot, operation);
     if (result == -EAGAIN && operation.cancel_reason == 0) {
         operation.stage = OperationStage::waiting;
@@ -309,9 +334,18 @@ void ReadinessEngine::forget_untried(Operation& operation) noexcept {
 }
 
 void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool& may) noexcept {
-    while (!list.is_empty() && (may || is_always_tried(*list.front()))) {
+    const std::uint32_t& held_place = &list == &slot.reads ? slot.read_pipe : slot.write_pipe;
+    while (held_place == 0 && !list.is_empty() && (may || is_always_tried(*list.front()))) {
         Operation& operation = *list.front();
-        const int result = try_now(slot, operation);
+        int result = try_now(slot, operation);
+        if (result == -EAGAIN && waits_for_pipe(slot, operation, result)) {
+            list.remove(operation);
+            result = -hold(slot, static_cast<SpliceOperation&>(operation));
+            if (result != 0) {
+                ready_.push(operation, result);
+            }
+            continue;
+        }
         if (result == -EAGAIN) {
             return;
         }
@@ -322,6 +356,10 @@ void ReadinessEngine::try_parked(ReadinessSlot& slot, OperationList& list, bool&
 
 void ReadinessEngine::take_events(SlotHandle handle, ReadinessSlot& slot,
                                   unsigned events) noexcept {
+    if (slot.is_pipe) [[unlikely]] {
+        pipe_is_ready(slot);
+        return;
+    }
     if ((events & POLLNVAL) != 0) {
         fail_all(slot, -EBADF);
         unparked(handle, slot);
@@ -359,19 +397,20 @@ void ReadinessEngine::finish_connect(ReadinessSlot& slot, unsigned events) noexc
 
 void ReadinessEngine::shut_down() noexcept {
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-        if (slots_.is_taken(i)) {
+        if (slots_.is_taken(i) && !slots_.at(i).is_pipe) {
             fail_all(slots_.at(i), -ECANCELED);
             detached(slots_.at(i), Detach::keep);
             slots_.retire(i);
         }
     }
+    free_unused_pipes();
 }
 
 void ReadinessEngine::add_to(LoopStatistics& statistics) const noexcept {
     statistics.wait_count += counted_.wait_count;
     statistics.interest_count += counted_.interest_count;
     statistics.wake_count += counted_.wake_count;
-    statistics.socket_count += slots_.used_count();
+    statistics.socket_count += slots_.used_count() - pipe_count_;
 }
 
 }  // namespace berth::internal

@@ -29,20 +29,28 @@ struct alignas(64) ReadinessSlot {
     std::uint32_t place = kNoPlace;  // where it is in the array of poll()
     OperationList reads;             // parked, in the order they were submitted
     OperationList writes;
+    // The places of pipes that the first read, or write, waits for (a splice), plus one. It is on
+    // the list of the pipe meanwhile, and those behind it wait.
+    std::uint32_t read_pipe = 0;
+    std::uint32_t write_pipe = 0;
     short interest = 0;    // what the kernel has been asked to tell
     short lost_errno = 0;  // what broke the connection, told to a send and to nobody else
     DescriptorKind kind = DescriptorKind::other;
     bool may_read = false;
     bool may_write = false;
-    bool has_urgent = false;       // urgent data has come once
-    bool has_hung_up = false;      // an end or an error is waiting to be read
-    bool is_write_broken = false;  // a send went out in part
-    bool is_changed = false;       // in the list of changed slots
-    bool is_nonblocking = false;   // O_NONBLOCK is known to be set
-    bool has_untried = false;      // its first receive is on the ready list, to be tried there
-    bool is_untried_over = false;  // ... and is cancelled if nothing is there
+    bool has_urgent : 1 = false;       // urgent data has come once
+    bool has_hung_up : 1 = false;      // an end or an error is waiting to be read
+    bool is_write_broken : 1 = false;  // a send went out in part
+    bool is_changed : 1 = false;       // in the list of changed slots
+    bool is_nonblocking : 1 = false;   // O_NONBLOCK is known to be set
+    bool has_untried : 1 = false;      // its first receive is on the ready list, to be tried there
+    bool is_pipe : 1 = false;          // of a splice: the slot is the engine's own
+    bool is_untried_over : 1 = false;  // ... and is cancelled if nothing is there
 };
 static_assert(sizeof(ReadinessSlot) <= 64);
+
+/// Operation::engine_word of a splice that waits for its pipe.
+inline constexpr std::uint32_t kHeld = 1;
 
 class ReadinessEngine : public Engine {
 public:
@@ -70,6 +78,9 @@ protected:
     /// `slot` is about to be freed; its descriptor is still open.
     virtual void detached(ReadinessSlot& slot, Detach how) noexcept = 0;
 
+    /// What the kernel was asked about the slot's descriptor may be gone: it is to be asked anew.
+    virtual void forget_interest(ReadinessSlot&) noexcept {}
+
     /// Whether take_events() hears of POLLERR and POLLHUP.
     virtual bool tells_errors() const noexcept { return true; }
 
@@ -78,6 +89,8 @@ protected:
     void fail(OperationList& list, int result) noexcept;
     /// All that waits on `slot` ends with `result`.
     void fail_all(ReadinessSlot& slot, int result) noexcept;
+    /// At the beginning of each wait, when what events have changed may be changed again.
+    void free_unused_pipes() noexcept;
 
     SlotTable<ReadinessSlot> slots_;
     LoopStatistics counted_;
@@ -92,7 +105,17 @@ private:
     void finish_connect(ReadinessSlot& slot, unsigned events) noexcept;
     void try_parked(ReadinessSlot& slot, OperationList& parked_list, bool& may) noexcept;
 
+    // Splices that wait for their pipe. See readiness_pipes.cc.
+    bool waits_for_pipe(ReadinessSlot& slot, Operation& operation, int& result) noexcept;
+    SlotHandle take_pipe(int fd) noexcept;
+    int hold(ReadinessSlot& slot, SpliceOperation& operation) noexcept;
+    Operation* take_held(ReadinessSlot& slot, bool is_read) noexcept;
+    void pipe_is_ready(const ReadinessSlot& pipe) noexcept;
+    void fail_held(ReadinessSlot& slot, bool is_read, int result) noexcept;
+
     LentPool lent_;
+    std::vector<std::uint32_t> unused_pipes_;  // to be freed before the next wait
+    std::uint32_t pipe_count_ = 0;
 };
 
 }  // namespace berth::internal

@@ -56,7 +56,8 @@ void ScanningEngine::apply_changes() noexcept {
         }
         slot.is_changed = false;
         const short events =
-            static_cast<short>(interest_of(slot.reads, POLLIN) | interest_of(slot.writes, POLLOUT));
+            static_cast<short>((slot.read_pipe == 0 ? interest_of(slot.reads, POLLIN) : 0) |
+                               (slot.write_pipe == 0 ? interest_of(slot.writes, POLLOUT) : 0));
         if (events != slot.interest) {
             const short before = slot.interest;
             set_interest(index, slot, events);

@@ -116,6 +116,7 @@ void SelectEngine::drop_closed() noexcept {
 }
 
 int SelectEngine::wait(std::uint64_t deadline_ns) noexcept {
+    free_unused_pipes();
     apply_changes();
     for (std::size_t which = 0; which < kEvents.size(); ++which) {
         std::ranges::copy(wanted_[which], answer_[which].begin());

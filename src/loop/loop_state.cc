@@ -335,7 +335,7 @@ void LoopState::run_ready() noexcept {
     }
 }
 
-// One wait does not bring all there is (epoll 256 events here, io_uring as little as 20): before
+// One wait does not bring all there is (epoll 64 events here, io_uring as little as 20): before
 // something is cancelled for being late, the rest is looked at, for it may have its result.
 void LoopState::take_late_results() noexcept {
     constexpr int kMostTurns = 1024;

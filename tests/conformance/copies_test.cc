@@ -355,6 +355,108 @@ TEST_P(CopiesTest, OneOperationSplicesBothWays) {
     state.detach(slot, internal::Detach::keep);
 }
 
+TEST_P(CopiesTest, SpliceWaitsForRoomInThePipe) {
+    auto [client, server] = connect_pair();
+    const Pipe pipe = make_pipe();
+    while (write_to(pipe, Bytes(4096)) > 0) {
+    }
+    ASSERT_TRUE(client.write(bytes_of("waits for room")).has_value());
+    run_ready();
+    std::size_t count = 0;
+    Scope tasks;
+    tasks.spawn([](Stream& stream, int into, std::size_t& spliced) -> Task<void> {
+        spliced = (co_await stream.splice_to(into, 100)).value_or(0);
+    }(server, pipe.in.get(), count));
+    run_ready();
+    EXPECT_EQ(count, 0U);
+    while (!read_from(pipe).empty()) {
+    }
+    run_until([&] { return tasks.size() == 0; });
+    EXPECT_EQ(count, 14U);
+    EXPECT_EQ(text_of(read_from(pipe)), "waits for room");
+}
+
+TEST_P(CopiesTest, SpliceWaitsForBytesInThePipe) {
+    auto [client, server] = connect_pair();
+    const Pipe pipe = make_pipe();
+    std::size_t count = 0;
+    Scope tasks;
+    tasks.spawn([](Stream& stream, int from, std::size_t& spliced) -> Task<void> {
+        spliced = (co_await stream.splice_from(from, 100)).value_or(0);
+    }(client, pipe.out.get(), count));
+    run_ready();
+    EXPECT_EQ(count, 0U);
+    EXPECT_EQ(write_to(pipe, bytes_of("late")), 4U);
+    run_until([&] { return tasks.size() == 0; });
+    EXPECT_EQ(count, 4U);
+    EXPECT_EQ(text_of(receive_exactly(server, 4)), "late");
+}
+
+TEST_P(CopiesTest, SpliceIntoAFullPipeDoesNotSpin) {
+    auto [client, server] = connect_pair();
+    const Pipe pipe = make_pipe();
+    while (write_to(pipe, Bytes(4096)) > 0) {
+    }
+    ASSERT_TRUE(client.write(bytes_of("waits for room")).has_value());
+    run_ready();
+    Scope tasks;
+    tasks.spawn([](Stream& stream, int into) -> Task<void> {
+        static_cast<void>(co_await stream.splice_to(into, 100));
+    }(server, pipe.in.get()));
+    run_ready();
+    const std::uint64_t before = loop().statistics().wait_count;
+    ASSERT_TRUE(loop().run_until(within(20ms)).has_value());
+    EXPECT_LT(loop().statistics().wait_count - before, 10U);
+    tasks.cancel();
+    run_until([&] { return tasks.size() == 0; });
+}
+
+TEST_P(CopiesTest, SpliceThatWaitsForItsPipeEnds) {
+    auto [client, server] = connect_pair();
+    const Pipe pipe = make_pipe();
+    Watched<SpliceOperation> splice;
+    Watched<SendOperation> behind;
+    for (const bool is_closed : {false, true}) {
+        client.splice_from(splice, pipe.out.get(), 100);
+        client.send(behind, bytes_of("behind"));
+        run_ready();
+        EXPECT_TRUE(splice.is_pending());
+        EXPECT_TRUE(behind.is_pending()) << "in the order submitted";
+        if (is_closed) {
+            client.close();
+        } else {
+            splice.cancel();
+        }
+        run_until([&] { return !splice.is_pending() && !behind.is_pending(); });
+        EXPECT_EQ(splice.error().code(), Errc::cancelled);
+        EXPECT_EQ(behind.has_failed(), is_closed);
+    }
+    EXPECT_EQ(text_of(receive_exactly(server, 6)), "behind");
+    EXPECT_EQ(loop().statistics().pending_count, 0U);
+}
+
+// Another pipe of the same number, before the loop has waited again.
+TEST_P(CopiesTest, SpliceOfTheNextPipeOfItsNumberWaitsToo) {
+    auto [client, server] = connect_pair();
+    std::optional<Pipe> pipe = make_pipe();
+    Watched<SpliceOperation> splice;
+    splice.then = [&] {
+        if (splice.completion_count == 1) {
+            pipe.reset();
+            pipe = make_pipe();
+            client.splice_from(splice, pipe->out.get(), 100);
+        }
+    };
+    client.splice_from(splice, pipe->out.get(), 100);
+    run_ready();
+    EXPECT_EQ(write_to(*pipe, bytes_of("first")), 5U);
+    run_until([&] { return splice.completion_count == 1; });
+    run_ready();
+    EXPECT_EQ(write_to(*pipe, bytes_of("second")), 6U);
+    run_until([&] { return splice.completion_count == 2; });
+    EXPECT_EQ(text_of(receive_exactly(server, 11)), "firstsecond");
+}
+
 BERTH_OVER_EVERY_ENGINE_OF(CopiesTest);
 
 }  // namespace

@@ -72,7 +72,7 @@ class Program:
     def wait(self):
         """Its (exit code, output, errors), once it has ended by itself."""
         output, errors = self.process.communicate(timeout=PATIENCE)
-        if b"not supported by this kernel" in errors and self.engine.encode() in errors:
+        if b"not supported here" in errors and self.engine.encode() in errors:
             raise Skipped(errors.decode().strip())
         return self.process.returncode, output.decode(), errors.decode()
 

@@ -5,6 +5,7 @@
 #include "src/base/system_calls.h"
 #include "src/engine/attempt.h"
 #include "src/engine/broken_stream.h"
+#include "src/engine/datagram_messages.h"
 #include "src/engine/io_uring/receiver.h"
 
 #include <sys/socket.h>
@@ -21,12 +22,6 @@ constexpr std::size_t kMostBytes = 0x7ffff000;  // of one transfer, as in the ke
 
 std::uint32_t length_of(std::size_t size) noexcept {
     return static_cast<std::uint32_t>(std::min(size, kMostBytes));
-}
-
-bool is_ready(int fd, short events) noexcept {
-    pollfd entry{fd, events, 0};
-    const timespec no_time{};
-    return calls().ppoll(&entry, 1, &no_time, nullptr) != 0;
 }
 
 void note_message(const MessageBlock& block, ReceiveFromOperation& operation) noexcept {
@@ -56,7 +51,9 @@ int Receiver::try_at_once(RingSlot& slot, Operation& operation) noexcept {
         return may_try ? receive_bulk(slot, operation) : -EAGAIN;
     }
     if (operation.kind == OperationKind::receive_batch) {
-        return try_receive_batch(static_cast<ReceiveBatchOperation&>(operation), slot.fd);
+        return slot.is_likely_empty
+                   ? -EAGAIN
+                   : receive_batch(slot, static_cast<ReceiveBatchOperation&>(operation));
     }
     if (operation.kind == OperationKind::splice) {
         return core_.attempt_without_waiting(slot, operation);
@@ -107,7 +104,7 @@ int Receiver::start_direct(RingSlot& slot, Operation& operation) noexcept {
         case OperationKind::receive_from:
             return start_receive_from(slot, static_cast<ReceiveFromOperation&>(operation));
         case OperationKind::receive_batch:
-            return start_batch(slot, static_cast<ReceiveBatchOperation&>(operation));
+            return start_batch(slot, static_cast<ReceiveBatchOperation&>(operation), has_polled);
         case OperationKind::splice:
             return start_splice(slot, static_cast<SpliceOperation&>(operation));
         default:
@@ -172,17 +169,26 @@ int Receiver::start_receive_from(RingSlot& slot, ReceiveFromOperation& operation
     return -EAGAIN;
 }
 
-int Receiver::start_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept {
-    const int result = try_receive_batch(operation, slot.fd);
+int Receiver::start_batch(RingSlot& slot, ReceiveBatchOperation& operation,
+                          bool is_ready) noexcept {
+    const int result = slot.is_likely_empty && !is_ready ? -EAGAIN : receive_batch(slot, operation);
     if (result == -EAGAIN) {
         core_.poll(slot, operation, POLLIN);
     }
     return result;
 }
 
+int Receiver::receive_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept {
+    const int result = try_receive_batch(operation, slot.fd);
+    const std::size_t most = std::min(operation.datagrams.size(), kBatchSize);
+    slot.is_likely_empty =
+        result == -EAGAIN || (result >= 0 && static_cast<std::size_t>(result) < most);
+    return result;
+}
+
 // From a stream into a pipe; first what was received into buffers of the loop.
 int Receiver::start_splice(RingSlot& slot, SpliceOperation& operation) noexcept {
-    if (!slot.received.is_empty() && !is_ready(operation.pipe, POLLOUT)) {
+    if (!slot.received.is_empty() && would_block(operation.pipe, POLLOUT)) {
         core_.poll_pipe(slot, operation, POLLOUT);
         return -EAGAIN;
     }
@@ -198,7 +204,7 @@ int Receiver::start_splice(RingSlot& slot, SpliceOperation& operation) noexcept 
     const int result = core_.attempt_without_waiting(slot, operation);
     if (result == -EAGAIN) {
         // Which of the two is not ready, only they know.
-        if (is_ready(operation.pipe, POLLOUT)) {
+        if (!would_block(operation.pipe, POLLOUT)) {
             core_.poll(slot, operation, POLLIN);
         } else {
             core_.poll_pipe(slot, operation, POLLOUT);

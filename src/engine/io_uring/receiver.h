@@ -94,7 +94,8 @@ private:
     void start_message(RingSlot& slot, Operation& operation, MessageBlock& block) noexcept;
     void start_read(RingSlot& slot, ReadOperation& operation, bool is_ready) noexcept;
     int start_receive_from(RingSlot& slot, ReceiveFromOperation& operation) noexcept;
-    int start_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;
+    int start_batch(RingSlot& slot, ReceiveBatchOperation& operation, bool is_ready) noexcept;
+    static int receive_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept;
     int start_splice(RingSlot& slot, SpliceOperation& operation) noexcept;
     int finish_request(RingSlot& slot, Operation& operation, int result, unsigned flags) noexcept;
 

@@ -4,6 +4,7 @@
 // their own.
 
 #include "src/base/system_calls.h"
+#include "src/engine/attempt.h"
 #include "src/engine/datagram_messages.h"
 #include "src/engine/io_uring/sender.h"
 
@@ -16,12 +17,6 @@ namespace berth::internal {
 namespace {
 
 constexpr std::size_t kMostBytes = 0x7ffff000;
-
-bool is_ready(int fd, short events) noexcept {
-    pollfd entry{fd, events, 0};
-    const timespec no_time{};
-    return calls().ppoll(&entry, 1, &no_time, nullptr) != 0;
-}
 
 int pending_error(int fd) noexcept {
     int error = 0;
@@ -116,7 +111,7 @@ int Sender::start_splice(RingSlot& slot, SpliceOperation& operation) noexcept {
     const int result = core_.attempt_without_waiting(slot, operation);
     if (result == -EAGAIN) {
         // Which of the two is not ready, only they know.
-        if (is_ready(operation.pipe, POLLIN)) {
+        if (!would_block(operation.pipe, POLLIN)) {
             core_.poll(slot, operation, POLLOUT);
         } else {
             core_.poll_pipe(slot, operation, POLLIN);
