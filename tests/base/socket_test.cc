@@ -228,7 +228,8 @@ TEST(SocketFault, Ipv6SwitchedOffIsUnsupportedAndSaysWhatToDo) {
     ASSERT_FALSE(socket);
     EXPECT_EQ(socket.error().code(), Errc::unsupported);
     EXPECT_EQ(socket.error().message(),
-              "open udp ipv6 socket: not supported here (errno 97): IPv6 is switched off; use IPv4, or boot the kernel without ipv6.disable=1");
+              "open udp ipv6 socket: not supported here (errno 97): IPv6 is switched off; use "
+              "IPv4, or boot the kernel without ipv6.disable=1");
 }
 
 TEST(SocketFault, RunningOutOfDescriptorsIsAValue) {

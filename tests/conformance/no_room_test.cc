@@ -69,6 +69,20 @@ TEST_P(NoRoomTest, ReceiveBetweenOthers) {
     EXPECT_EQ(text_of(std::span(buffers[1]).first(third.count())), "cd");
 }
 
+TEST_P(NoRoomTest, ReceiveBehindOneThatIsCancelled) {
+    auto [client, server] = connect_pair();
+    std::array<std::byte, 10> buffer{};
+    Watched<ReceiveOperation> first;
+    Watched<ReceiveOperation> second;
+    server.receive(first, buffer);
+    server.receive(second, std::span<std::byte>());
+    run_ready();
+    EXPECT_EQ(second.completion_count, 0U);
+    first.cancel();
+    run_until([&] { return first.completion_count == 1; });
+    expect_over_with_nothing(second);
+}
+
 TEST_P(NoRoomTest, ReceiveTakesNoDatagramAway) {
     DatagramSocket a = open_at_loopback();
     DatagramSocket b = open_at_loopback();
