@@ -188,14 +188,15 @@ struct Datagram {
     std::uint16_t segment_size = 0;  ///< UDP_GRO and UDP_SEGMENT, as above.
 };
 
-/// Receives as many datagrams as there are, at most 64 a time: count() of them, 0 only where there
-/// is room for none.
+/// Receives datagrams that are there, at most 64 a time: count() of them. (Of many the first time
+/// only a few: what a batch costs goes with its room, which grows with what comes.)
 class BERTH_API ReceiveBatchOperation : public Operation {
 public:
     explicit ReceiveBatchOperation(Completion completion) noexcept
         : Operation(OperationKind::receive_batch, completion) {}
 
     std::span<Datagram> datagrams;
+    bool has_left_some = false;  ///< Out: more may be there.
 };
 
 /// Sends all datagrams: count() of them; after an error `sent` went out before.

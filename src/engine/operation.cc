@@ -25,7 +25,10 @@ const char* to_string(OperationKind kind) noexcept {
 
 Error Operation::error() const noexcept {
     if (system_errno() == EAFNOSUPPORT) {
-        return {Errc::invalid_argument, to_string(kind), {}, EAFNOSUPPORT,
+        return {Errc::invalid_argument,
+                to_string(kind),
+                {},
+                EAFNOSUPPORT,
                 "the address is of another family than the socket"};
     }
     return Error::from_errno(system_errno(), to_string(kind));

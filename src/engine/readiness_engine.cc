@@ -32,8 +32,7 @@ bool has_drained(const ReadinessSlot& slot, const Operation& operation, int resu
         case OperationKind::accept:
             return count < static_cast<const AcceptOperation&>(operation).accepted.size();
         case OperationKind::receive_batch:
-            return count < static_cast<const ReceiveBatchOperation&>(operation).datagrams.size() &&
-                   count < 64;
+            return !static_cast<const ReceiveBatchOperation&>(operation).has_left_some;
         default:
             return false;
     }

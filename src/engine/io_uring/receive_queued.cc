@@ -134,6 +134,7 @@ int Receiver::copy_datagrams(RingSlot& slot, ReceiveBatchOperation& operation) n
         datagram.segment_size = 0;
         ++count;
     }
+    operation.has_left_some = !slot.received.is_empty();
     return count;
 }
 

@@ -180,9 +180,7 @@ int Receiver::start_batch(RingSlot& slot, ReceiveBatchOperation& operation,
 
 int Receiver::receive_batch(RingSlot& slot, ReceiveBatchOperation& operation) noexcept {
     const int result = try_receive_batch(operation, slot.fd);
-    const std::size_t most = std::min(operation.datagrams.size(), kBatchSize);
-    slot.is_likely_empty =
-        result == -EAGAIN || (result >= 0 && static_cast<std::size_t>(result) < most);
+    slot.is_likely_empty = result == -EAGAIN || (result >= 0 && !operation.has_left_some);
     return result;
 }
 

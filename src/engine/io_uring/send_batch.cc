@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends of bytes and of datagrams, as many in one request as can be.
+// Sends of bytes, as many in one request as can be, and of datagrams that had to wait.
 
 #include "src/base/system_calls.h"
 #include "src/engine/datagram_messages.h"
@@ -88,11 +88,6 @@ int clamp_size(std::size_t size) noexcept {
     return static_cast<int>(std::min<std::size_t>(size, INT_MAX));
 }
 
-struct DatagramSend {
-    msghdr message;
-    SegmentControl control;
-};
-
 }  // namespace
 
 // True: something has ended, and the head is to be looked at again.
@@ -170,35 +165,6 @@ void Sender::end_stream_batch(RingSlot& slot, unsigned count, bool was_silent,
         --count;
     }
     end_cancelled(slot, count);
-}
-
-// True: it is on its way. Not where a foreign loop waits for the completion.
-bool Sender::send_one_datagram(RingSlot& slot, Operation& operation) noexcept {
-    auto* room = scratch_.room<DatagramSend>(core_.ring);
-    if (room == nullptr) {
-        return false;
-    }
-    fill_message(room->message, room->control, operation);
-    scratch_.keep(sizeof *room);
-    io_uring_sqe& entry = core_.request(slot, RequestTag::send, IORING_OP_SENDMSG);
-    entry.addr = reinterpret_cast<std::uint64_t>(&room->message);
-    entry.len = 1;
-    entry.msg_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-    operation.engine_word |= kInBatch;
-    begin_batch(slot, entry, 1, !core_.is_embedded, operation.keeps_alive);
-    return true;
-}
-
-void Sender::end_datagram(RingSlot& slot, int result) noexcept {
-    Operation& operation = *slot.writes.front();
-    if (result == -EAGAIN && operation.cancel_reason != 0) {
-        result = operation.cancel_reason;
-    }
-    if (result == -EAGAIN) {
-        core_.poll(slot, operation, POLLOUT);
-    } else if (!Core::must_repeat(operation, result)) {
-        remove(slot, operation, result);
-    }
 }
 
 // Several that wait go out by one system call, in their order: -EAGAIN when the first has to wait.

@@ -10,8 +10,10 @@
 namespace berth::internal {
 namespace {
 
+// A system call sends a datagram for less than a request does, and several for less still.
 bool is_datagram_send(const RingSlot& slot, const Operation& operation) noexcept {
     return operation.kind == OperationKind::send_to ||
+           operation.kind == OperationKind::send_batch ||
            (operation.kind == OperationKind::send && slot.kind != DescriptorKind::stream);
 }
 
@@ -21,6 +23,12 @@ Start Sender::submit(RingSlot& slot, Operation& operation) noexcept {
     operation.engine_word = 0;
     if (slot.is_write_broken && is_stream_write(operation)) {
         return Core::answer(operation, -EPIPE);
+    }
+    if (is_datagram_send(slot, operation) && slot.writes.is_empty()) {
+        const int result = attempt(operation, slot.fd, core_.lent);
+        if (result != -EAGAIN) {
+            return Core::answer(operation, result);
+        }
     }
     operation.stage = OperationStage::waiting;
     slot.writes.push_back(operation);
@@ -96,11 +104,7 @@ bool Sender::start_head(RingSlot& slot, Operation& operation) noexcept {
         core_.finish(operation, -EPIPE);
         return true;
     }
-    if (is_datagram_send(slot, operation)) {
-        const bool is_alone = operation.next == nullptr || !is_datagram_send(slot, *operation.next);
-        if (is_alone && send_one_datagram(slot, operation)) {
-            return false;
-        }
+    if (is_datagram_send(slot, operation) && operation.kind != OperationKind::send_batch) {
         return send_datagrams(slot) != -EAGAIN;
     }
     if (operation.kind == OperationKind::send) {
@@ -136,9 +140,7 @@ void Sender::complete_silent(RingSlot& slot) noexcept {
         Operation& operation = *slot.writes.front();
         operation.engine_word &= ~kInBatch;
         const std::size_t size = size_of(parts_of(operation));
-        if (operation.kind == OperationKind::send) {
-            static_cast<SendOperation&>(operation).sent = size;
-        }
+        static_cast<SendOperation&>(operation).sent = size;
         slot.writes.remove(operation);
         core_.finish(operation, static_cast<int>(size));
     }
@@ -157,11 +159,7 @@ void Sender::on_send(RingSlot& slot, int result) noexcept {
     for (unsigned i = 0; i < count; ++i, operation = operation->next) {
         operation->engine_word &= ~kInBatch;
     }
-    if (is_datagram_send(slot, *slot.writes.front())) {
-        end_datagram(slot, result);
-    } else {
-        end_stream_batch(slot, count, was_silent, result);
-    }
+    end_stream_batch(slot, count, was_silent, result);
     start(slot);
 }
 

@@ -5,7 +5,8 @@
 //
 // A socket has one send in flight. What is submitted meanwhile, and all that is submitted within
 // a turn of the loop, waits in the slot and goes out together as one *batch*; so order is kept and
-// short pieces are joined. Nothing is sent before wait(), which sends for all sockets at once.
+// short pieces are joined. Nothing is sent before wait(), which sends for all sockets at once; only
+// datagrams go out as they are submitted, for the kernel gains nothing by taking them together.
 //
 // Most batches are small and the socket has room. These are sent *silently*: without waiting, and
 // without a completion unless they fail. When the kernel has taken the entry and there is no
@@ -57,7 +58,6 @@ private:
 
     // Batches.
     bool send_stream(RingSlot& slot) noexcept;
-    bool send_one_datagram(RingSlot& slot, Operation& operation) noexcept;
     int send_datagrams(RingSlot& slot) noexcept;
     void begin_batch(RingSlot& slot, io_uring_sqe& entry, std::uint16_t count, bool is_silent,
                      bool has_user) noexcept;
@@ -65,7 +65,6 @@ private:
     unsigned count_sent(RingSlot& slot, unsigned count, std::size_t sent) noexcept;
     void end_cancelled(RingSlot& slot, unsigned count) noexcept;
     void end_stream_batch(RingSlot& slot, unsigned count, bool was_silent, int result) noexcept;
-    void end_datagram(RingSlot& slot, int result) noexcept;
 
     // Operations of their own.
     int start_connect(RingSlot& slot, ConnectOperation& operation) noexcept;
