@@ -238,7 +238,8 @@ void ReadinessEngine::cancel(Operation& operation) noexcept {
     const bool is_read = waits_for_input(operation);
     OperationList& list = is_read ? slot.reads : slot.writes;
     const bool is_held = operation.kind == OperationKind::splice && operation.engine_word == kHeld;
-    const bool was_first = is_held || &operation == list.front();
+    const bool is_next_free =
+        is_held || (&operation == list.front() && !(is_read && slot.has_untried));
     if (is_held) {
         take_held(slot, is_read);
     } else {
@@ -250,12 +251,12 @@ void ReadinessEngine::cancel(Operation& operation) noexcept {
     finish_lent(operation, operation.cancel_reason);
     ready_.push(operation, operation.cancel_reason);
     // What has waited behind it only may have nothing to wait for.
-    if (was_first && !list.is_empty()) {
+    if (is_next_free && !list.is_empty()) {
         try_parked(slot, list, is_read ? slot.may_read : slot.may_write);
     }
     if (list.is_empty()) {
         unparked(operation.slot, slot);
-    } else if (was_first) {
+    } else if (is_next_free) {
         static_cast<void>(parked(operation.slot, slot));
     }
 }

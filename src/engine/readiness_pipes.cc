@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <new>
 #include <utility>
 
@@ -46,7 +47,10 @@ SlotHandle ReadinessEngine::take_pipe(int fd) noexcept {
         }
     }
     try {
-        unused_pipes_.reserve(pipe_count_ + 1);
+        // take_held() must not need memory.
+        if (unused_pipes_.capacity() <= pipe_count_) {
+            unused_pipes_.reserve(2 * std::size_t{pipe_count_} + 8);
+        }
     } catch (const std::bad_alloc&) {
         return {};
     }

@@ -154,6 +154,29 @@ TEST_P(StreamTest, AReceiveThatGoesLeavesItsTurnToTheNext) {
     run_until([&] { return loop().statistics().pending_count == 0; });
 }
 
+TEST_P(StreamTest, CancellingBehindAReceiveThatIsAboutToBeTriedKeepsTheOrder) {
+    auto [trigger_client, trigger] = connect_pair();
+    auto [client, server] = connect_pair();
+    Watched<ReceiveLentOperation> first;
+    Watched<ReceiveLentOperation> second;
+    Watched<ReceiveLentOperation> third;
+    Watched<ReceiveLentOperation> canceller([&] { second.cancel(); });
+    trigger.receive(canceller);
+    server.receive(first);
+    server.receive(second);
+    server.receive(third);
+    run_ready();
+    ASSERT_TRUE(trigger_client.write(bytes_of("go")).has_value());
+    ASSERT_TRUE(client.write(bytes_of("one")).has_value());
+    run_until([&] { return first.completion_count == 1 && second.completion_count == 1; });
+    EXPECT_EQ(text_of(first.data.bytes()), "one");
+    EXPECT_EQ(third.completion_count, 0U);
+    ASSERT_TRUE(client.write(bytes_of("two")).has_value());
+    run_until([&] { return third.completion_count == 1; });
+    EXPECT_EQ(text_of(third.data.bytes()), "two");
+    EXPECT_EQ(second.data.error().code(), Errc::cancelled);
+}
+
 TEST_P(StreamTest, LargeSendGoesOutWhole) {
     auto [client, server] = connect_pair();
     const std::vector<std::byte> sent = pattern(8 << 20);
