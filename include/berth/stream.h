@@ -102,6 +102,7 @@ public:
     Start receive(ReceiveOperation& operation, std::span<const iovec> parts,
                   Deadline deadline = {}) noexcept {
         operation.parts = parts;
+        operation.buffer = {};
         return internal::submit(loop_, operation, slot_, deadline);
     }
     /// `Lent data = co_await stream.receive();`
@@ -123,6 +124,7 @@ public:
     Start send(SendOperation& operation, std::span<const iovec> parts,
                Deadline deadline = {}) noexcept {
         operation.parts = parts;
+        operation.single = {nullptr, 0};
         operation.sent = 0;
         return internal::submit(loop_, operation, slot_, deadline);
     }

@@ -174,6 +174,7 @@ Start DatagramSocket::receive(ReceiveFromOperation& operation, std::span<std::by
 Start DatagramSocket::receive(ReceiveFromOperation& operation, std::span<const iovec> parts,
                               Deadline deadline) noexcept {
     operation.parts = parts;
+    operation.buffer = {};
     return internal::submit(loop_, operation, slot_, deadline);
 }
 

@@ -69,6 +69,25 @@ TEST_P(NoRoomTest, ReceiveBetweenOthers) {
     EXPECT_EQ(text_of(std::span(buffers[1]).first(third.count())), "cd");
 }
 
+// What an operation was used for before does not matter.
+TEST_P(NoRoomTest, OperationsAreUsedAgainWithNoParts) {
+    auto [client, server] = connect_pair();
+    std::array<std::byte, 10> buffer{};
+    Watched<SendOperation> send;
+    Watched<ReceiveOperation> receive;
+    client.send(send, bytes_of("once"));
+    server.receive(receive, buffer);
+    run_until([&] { return send.completion_count == 1 && receive.completion_count == 1; });
+    client.send(send, std::span<const iovec>());
+    server.receive(receive, std::span<const iovec>());
+    run_until([&] { return send.completion_count == 2 && receive.completion_count == 2; });
+    EXPECT_EQ(send.count(), 0U);
+    EXPECT_EQ(receive.count(), 0U);
+    client.send(send, bytes_of("twice"));
+    run_until([&] { return send.completion_count == 3; });
+    EXPECT_EQ(text_of(receive_exactly(server, 5)), "twice");
+}
+
 TEST_P(NoRoomTest, ReceiveBehindOneThatIsCancelled) {
     auto [client, server] = connect_pair();
     std::array<std::byte, 10> buffer{};
