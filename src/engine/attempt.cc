@@ -30,12 +30,13 @@ int result_of(Call call) noexcept {
     }
 }
 
-// For calls without a flag like MSG_NOSIGNAL: a reader that is gone must not end the process.
+// For calls without a flag like MSG_NOSIGNAL that are to move `size` bytes: a reader that is gone
+// must not end the process. The signal may have been raised also when a part was moved.
 template <class Call>
-int result_without_signal(Call call) noexcept {
+int result_without_signal(std::size_t size, Call call) noexcept {
     block_pipe_signal();
     const int result = result_of(call);
-    release_pipe_signal(result == -EPIPE);
+    release_pipe_signal(result != -EAGAIN && static_cast<std::size_t>(result) != size);
     return result;
 }
 
@@ -206,9 +207,9 @@ int try_write(const WriteOperation& operation, int fd) noexcept {
 int try_send_file(SendFileOperation& operation, int fd) noexcept {
     while (operation.sent < operation.size) {
         off_t offset = operation.offset + static_cast<off_t>(operation.sent);
-        const int result = result_without_signal([&] {
-            return calls().sendfile(fd, operation.file, &offset, operation.size - operation.sent);
-        });
+        const std::size_t left = operation.size - operation.sent;
+        const int result = result_without_signal(
+            left, [&] { return calls().sendfile(fd, operation.file, &offset, left); });
         if (result < 0) {
             return result;
         }
@@ -223,7 +224,7 @@ int try_send_file(SendFileOperation& operation, int fd) noexcept {
 int try_splice(const SpliceOperation& operation, int fd) noexcept {
     const int in = operation.into_socket ? operation.pipe : fd;
     const int out = operation.into_socket ? fd : operation.pipe;
-    return result_without_signal([&] {
+    return result_without_signal(operation.size, [&] {
         return calls().splice(in, nullptr, out, nullptr, operation.size,
                               SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     });
@@ -276,7 +277,8 @@ int attempt(Operation& operation, int fd, LentPool& lent) noexcept {
 int write_to_pipe(int pipe, std::span<const std::byte> bytes) noexcept {
     const iovec part = {const_cast<std::byte*>(bytes.data()),
                         std::min<std::size_t>(bytes.size(), PIPE_BUF)};
-    return result_without_signal([&] { return calls().pwritev2(pipe, &part, 1, -1, 0); });
+    return result_without_signal(part.iov_len,
+                                 [&] { return calls().pwritev2(pipe, &part, 1, -1, 0); });
 }
 
 int close_descriptor(int fd) noexcept {

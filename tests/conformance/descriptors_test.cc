@@ -148,6 +148,30 @@ TEST_P(NoSignalTest, SendFileToNobody) {
     EXPECT_FALSE(is_signal_blocked());
 }
 
+// The first part is taken, and brings the reset: the kernel raises the signal and tells of the
+// part.
+TEST_P(NoSignalTest, SendFileAndSpliceToOneWhoHasJustGone) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::tmpfile(), &std::fclose);
+    ASSERT_EQ(::ftruncate(::fileno(file.get()), 1 << 20), 0);
+    Pair pair = connect_pair();
+    pair.server.close();
+    run_ready();
+    Watched<SendFileOperation> send;
+    pair.client.send_file(send, ::fileno(file.get()), 0, 1 << 20);
+    run_until([&] { return send.completion_count == 1; });
+    EXPECT_TRUE(send.has_failed());
+    pair = connect_pair();
+    pair.server.close();
+    run_ready();
+    Result<Pipe> pipe = make_pipe();
+    const std::vector<std::byte> bytes = pattern(60'000);
+    ASSERT_EQ(::write(pipe->write_end.get(), bytes.data(), bytes.size()), 60'000);
+    Watched<SpliceOperation> splice;
+    pair.client.splice_from(splice, pipe->read_end.get(), bytes.size());
+    run_until([&] { return splice.completion_count == 1; });
+    EXPECT_FALSE(is_signal_blocked());
+}
+
 TEST_P(NoSignalTest, SpliceToNobody) {
     Stream stream = connect_to_nobody();
     Result<Pipe> pipe = make_pipe();
