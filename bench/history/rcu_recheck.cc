@@ -3,6 +3,7 @@
 
 #include "bench/history/port_walk.h"
 
+#include <signal.h>
 #include <urcu.h>
 
 #include <mutex>
@@ -20,6 +21,16 @@ bool looks_taken(const ChainSlot& slot, std::uint16_t port) {
 }
 
 }  // namespace
+
+// The thread that frees what is no longer looked at stays: it must not take the program's signals.
+RcuRecheck::RcuRecheck(PortRange range) : LockedChains(range, kChainCount) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    static_cast<void>(get_default_call_rcu_data());
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
 
 RcuRecheck::~RcuRecheck() { rcu_barrier(); }
 

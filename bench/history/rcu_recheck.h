@@ -10,7 +10,7 @@ namespace berth::bench {
 
 class RcuRecheck final : public LockedChains {
 public:
-    explicit RcuRecheck(PortRange range) : LockedChains(range, kChainCount) {}
+    explicit RcuRecheck(PortRange range);
     ~RcuRecheck() override;
 
     ModelSocket* open() override;

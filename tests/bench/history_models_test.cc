@@ -5,8 +5,12 @@
 #include "bench/history/port_walk.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -70,6 +74,26 @@ TEST_P(EveryHistoryModel, BindsEveryPortOnceAndThenFails) {
     }
     EXPECT_EQ(bind_one(*model), 0);
     close_all(*model);
+}
+
+// A thread that a model leaves behind would take signals that others wait for.
+TEST_P(EveryHistoryModel, ItsThreadsTakeNoSignals) {
+    if (is_uninstrumented(GetParam())) {
+        GTEST_SKIP() << "liburcu is not instrumented for the ThreadSanitizer";
+    }
+    const auto model = model_of(GetParam());
+    const ModelThread thread(*model);
+    bind_one(*model);
+    close_all(*model);
+    const std::string self = std::to_string(::gettid());
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream status(task.path() / "status");
+        for (std::string line; std::getline(status, line);) {
+            if (line.starts_with("SigBlk:") && task.path().filename() != self) {
+                EXPECT_NE(std::stoull(line.substr(7), nullptr, 16) & 1U << (SIGUSR1 - 1), 0U);
+            }
+        }
+    }
 }
 
 TEST_P(EveryHistoryModel, FindsTheLastFreePort) {
