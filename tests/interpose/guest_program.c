@@ -281,10 +281,15 @@ static void bind_options(void) {
         CHECK(bind_to(narrow, v4("0.0.0.0", 0)) == 0);
         CHECK(port_of(narrow) >= FIRST + 10 && port_of(narrow) <= FIRST + 19);
     }
-    const int v6_only = udp6();
+    /* A port that none of these has: for IPv6 alone theirs are free. */
+    int v6_only;
+    do {
+        v6_only = udp6();
+        CHECK(setsockopt(v6_only, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+        CHECK(bind_to(v6_only, v6("::", 0)) == 0);
+    } while (port_of(v6_only) >= FIRST + 10 && port_of(v6_only) <= FIRST + 19);
     const int dual = udp6();
-    CHECK(setsockopt(v6_only, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
-    CHECK(bind_to(v6_only, v6("::", 0)) == 0 && bind_to(dual, v6("::", 0)) == 0);
+    CHECK(bind_to(dual, v6("::", 0)) == 0);
     CHECK(bind_to(udp(), v4("0.0.0.0", port_of(v6_only))) == 0);
     expect(bind_to(udp(), v4("0.0.0.0", port_of(dual))), EADDRINUSE);
     check_truth();
