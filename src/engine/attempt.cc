@@ -3,6 +3,7 @@
 
 #include "src/base/pipe_signal.h"
 #include "src/base/system_calls.h"
+#include "src/engine/call_result.h"
 #include "src/engine/datagram_messages.h"
 
 #include <fcntl.h>
@@ -15,20 +16,6 @@
 
 namespace berth::internal {
 namespace {
-
-// A call's answer as a result. An interrupted call is made again: none of them waits.
-template <class Call>
-int result_of(Call call) noexcept {
-    for (;;) {
-        const auto answer = call();
-        if (answer >= 0) {
-            return static_cast<int>(answer);
-        }
-        if (errno != EINTR) {
-            return -errno;
-        }
-    }
-}
 
 // For calls without a flag like MSG_NOSIGNAL that are to move `size` bytes: a reader that is gone
 // must not end the process. The signal may have been raised also when a part was moved.

@@ -2,12 +2,12 @@
 #include "src/engine/datagram_messages.h"
 
 #include "src/base/system_calls.h"
+#include "src/engine/call_result.h"
 
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #ifndef UDP_SEGMENT
@@ -30,19 +30,6 @@ struct Batch {
     std::array<sockaddr_storage, kBatchSize> addresses;
     std::array<SegmentControl, kBatchSize> controls;
 };
-
-template <class Call>
-int result_of(Call call) noexcept {
-    for (;;) {
-        const auto answer = call();
-        if (answer >= 0) {
-            return static_cast<int>(answer);
-        }
-        if (errno != EINTR) {
-            return -errno;
-        }
-    }
-}
 
 void prepare_receive(Batch& batch, std::span<const Datagram> datagrams) noexcept {
     for (std::size_t i = 0; i < datagrams.size(); ++i) {

@@ -52,20 +52,8 @@ public:
         return chunks_[index / kChunkSize][index % kChunkSize];
     }
     /// Null when the socket is gone.
-    Slot* find(SlotHandle handle) noexcept {
-        if (handle.index >= size()) {
-            return nullptr;
-        }
-        Slot& slot = at(handle.index);
-        return slot.generation == handle.generation && slot.next_free == kTaken ? &slot : nullptr;
-    }
-    Slot* find_retired(SlotHandle handle) noexcept {
-        if (handle.index >= size()) {
-            return nullptr;
-        }
-        Slot& slot = at(handle.index);
-        return slot.generation == handle.generation && slot.next_free == kRetired ? &slot : nullptr;
-    }
+    Slot* find(SlotHandle handle) noexcept { return find_in(kTaken, handle); }
+    Slot* find_retired(SlotHandle handle) noexcept { return find_in(kRetired, handle); }
     bool is_taken(std::uint32_t index) noexcept { return at(index).next_free == kTaken; }
     /// Slots there are, taken or free: every index is below it.
     std::uint32_t size() const noexcept { return chunk_count_ * kChunkSize; }
@@ -74,6 +62,14 @@ public:
 private:
     static constexpr std::uint32_t kTaken = SlotHandle::kNone - 1;
     static constexpr std::uint32_t kRetired = SlotHandle::kNone - 2;
+
+    Slot* find_in(std::uint32_t state, SlotHandle handle) noexcept {
+        if (handle.index >= size()) {
+            return nullptr;
+        }
+        Slot& slot = at(handle.index);
+        return slot.generation == handle.generation && slot.next_free == state ? &slot : nullptr;
+    }
 
     bool grow() noexcept {
         if (size() >= kMostSlots) {

@@ -58,6 +58,23 @@ Start done(LoopState* loop, Operation& operation, int result) {
     return Start::done;
 }
 
+auto fill_send_file(int file, std::int64_t offset, std::size_t size) {
+    return [=](SendFileOperation& send) {
+        send.file = file;
+        send.offset = offset;
+        send.size = size;
+        send.sent = 0;
+    };
+}
+
+auto fill_splice(int pipe, std::size_t size, bool into_socket) {
+    return [=](SpliceOperation& splice) {
+        splice.pipe = pipe;
+        splice.size = size;
+        splice.into_socket = into_socket;
+    };
+}
+
 int errno_of(const Error& error) {
     if (error.system_errno() != 0) {
         return error.system_errno();
@@ -193,53 +210,35 @@ CountAwaiter<SendOperation> Stream::send(std::span<const iovec> parts, Deadline 
 
 Start Stream::send_file(SendFileOperation& operation, int file, std::int64_t offset,
                         std::size_t size, Deadline deadline) noexcept {
-    operation.file = file;
-    operation.offset = offset;
-    operation.size = size;
-    operation.sent = 0;
+    fill_send_file(file, offset, size)(operation);
     return internal::submit(loop_, operation, slot_, deadline);
 }
 
 CountAwaiter<SendFileOperation> Stream::send_file(int file, std::int64_t offset, std::size_t size,
                                                   Deadline deadline) noexcept {
-    return {loop_, slot_, deadline, [=](auto& send) {
-                send.file = file;
-                send.offset = offset;
-                send.size = size;
-            }};
+    return {loop_, slot_, deadline, fill_send_file(file, offset, size)};
 }
 
 Start Stream::splice_to(SpliceOperation& operation, int pipe, std::size_t size,
                         Deadline deadline) noexcept {
-    operation.pipe = pipe;
-    operation.size = size;
-    operation.into_socket = false;
+    fill_splice(pipe, size, false)(operation);
     return internal::submit(loop_, operation, slot_, deadline);
 }
 
 Start Stream::splice_from(SpliceOperation& operation, int pipe, std::size_t size,
                           Deadline deadline) noexcept {
-    operation.pipe = pipe;
-    operation.size = size;
-    operation.into_socket = true;
+    fill_splice(pipe, size, true)(operation);
     return internal::submit(loop_, operation, slot_, deadline);
 }
 
 CountAwaiter<SpliceOperation> Stream::splice_to(int pipe, std::size_t size,
                                                 Deadline deadline) noexcept {
-    return {loop_, slot_, deadline, [=](auto& splice) {
-                splice.pipe = pipe;
-                splice.size = size;
-            }};
+    return {loop_, slot_, deadline, fill_splice(pipe, size, false)};
 }
 
 CountAwaiter<SpliceOperation> Stream::splice_from(int pipe, std::size_t size,
                                                   Deadline deadline) noexcept {
-    return {loop_, slot_, deadline, [=](auto& splice) {
-                splice.pipe = pipe;
-                splice.size = size;
-                splice.into_socket = true;
-            }};
+    return {loop_, slot_, deadline, fill_splice(pipe, size, true)};
 }
 
 Result<void> Stream::make_queue() {

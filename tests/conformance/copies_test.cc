@@ -40,6 +40,27 @@ protected:
         Descriptor out;  // to read from
         Descriptor in;
     };
+    template <class Begin>
+    static Task<void> note_error(Begin begin, Deadline deadline, std::optional<Errc>& code) {
+        const Result<std::size_t> count = co_await begin(deadline);
+        code = count.error().code();
+    }
+    /// What `begin(deadline)` answers to be awaited cannot go on: its deadline ends it, and so does
+    /// a cancellation.
+    template <class Begin>
+    void expect_to_end_early(Begin begin) {
+        std::optional<Errc> timed_out;
+        std::optional<Errc> cancelled;
+        run(note_error(begin, within(1ms), timed_out));
+        Scope tasks;
+        tasks.spawn(note_error(begin, kNoDeadline, cancelled));
+        run_ready();
+        EXPECT_FALSE(cancelled.has_value());
+        tasks.cancel();
+        run_until([&] { return tasks.size() == 0; });
+        EXPECT_EQ(timed_out, Errc::timed_out);
+        EXPECT_EQ(cancelled, Errc::cancelled);
+    }
     static Pipe make_pipe() {
         std::array<int, 2> ends = {-1, -1};
         if (Simulation* simulation = Simulation::active()) {
@@ -290,21 +311,8 @@ TEST_P(CopiesTest, ReceiveAndSpliceTakeTurns) {
 TEST_P(CopiesTest, SpliceThatEndsEarlyHasTakenNothing) {
     auto [client, server] = connect_pair();
     const Pipe pipe = make_pipe();
-    std::optional<Errc> timed_out;
-    std::optional<Errc> cancelled;
-    run([](Stream& stream, int into, std::optional<Errc>& code) -> Task<void> {
-        code = (co_await stream.splice_to(into, 10, within(1ms))).error().code();
-    }(server, pipe.in.get(), timed_out));
-    Scope tasks;
-    tasks.spawn([](Stream& stream, int into, std::optional<Errc>& code) -> Task<void> {
-        code = (co_await stream.splice_to(into, 10)).error().code();
-    }(server, pipe.in.get(), cancelled));
-    run_ready();
-    EXPECT_FALSE(cancelled.has_value());
-    tasks.cancel();
-    run_until([&] { return tasks.size() == 0; });
-    EXPECT_EQ(timed_out, Errc::timed_out);
-    EXPECT_EQ(cancelled, Errc::cancelled);
+    expect_to_end_early(
+        [&](Deadline deadline) { return server.splice_to(pipe.in.get(), 10, deadline); });
     ASSERT_TRUE(client.write(bytes_of("all there")).has_value());
     EXPECT_EQ(text_of(receive_exactly(server, 9)), "all there");
     EXPECT_TRUE(read_from(pipe).empty());
@@ -315,20 +323,8 @@ TEST_P(CopiesTest, SpliceIntoAFullStreamEndsEarly) {
     const Pipe pipe = make_pipe();
     EXPECT_EQ(write_to(pipe, bytes_of("stays")), 5U);
     fill(client);
-    std::optional<Errc> timed_out;
-    std::optional<Errc> cancelled;
-    run([](Stream& stream, int from, std::optional<Errc>& code) -> Task<void> {
-        code = (co_await stream.splice_from(from, 5, within(1ms))).error().code();
-    }(client, pipe.out.get(), timed_out));
-    Scope tasks;
-    tasks.spawn([](Stream& stream, int from, std::optional<Errc>& code) -> Task<void> {
-        code = (co_await stream.splice_from(from, 5)).error().code();
-    }(client, pipe.out.get(), cancelled));
-    run_ready();
-    tasks.cancel();
-    run_until([&] { return tasks.size() == 0; });
-    EXPECT_EQ(timed_out, Errc::timed_out);
-    EXPECT_EQ(cancelled, Errc::cancelled);
+    expect_to_end_early(
+        [&](Deadline deadline) { return client.splice_from(pipe.out.get(), 5, deadline); });
     EXPECT_EQ(text_of(read_from(pipe)), "stays");
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <thread>
 
 namespace berth::test {
 
@@ -27,11 +28,24 @@ void EngineTest::SetUp() {
 
 void EngineTest::start(const LoopOptions& options) {
     Result<Loop> loop = make_loop(options);
+    check(loop);
+    if (loop) {
+        loop_ = std::move(*loop);
+    }
+}
+
+void EngineTest::need_kernel(const char* reason) {
+    if (is_simulated()) {
+        GTEST_SKIP() << reason;
+    }
+    check(make_loop());
+}
+
+void EngineTest::check(const Result<Loop>& loop) {
     if (!loop && loop.error().code() == Errc::unsupported) {
         GTEST_SKIP() << loop.error().message();
     }
     ASSERT_TRUE(loop.has_value()) << loop.error().message();
-    loop_ = std::move(*loop);
 }
 
 void EngineTest::TearDown() {
@@ -57,6 +71,17 @@ void EngineTest::run_until(const std::function<bool()>& condition) {
 void EngineTest::run_ready() {
     for (int turn = 0; turn < 20; ++turn) {
         ASSERT_TRUE(loop().run_once().has_value());
+    }
+}
+
+void EngineTest::let_pass(std::chrono::nanoseconds duration) {
+    if (internal::Simulation* simulation = internal::Simulation::active()) {
+        simulation->advance(duration);
+        return;
+    }
+    const TimePoint end = std::chrono::steady_clock::now() + duration;
+    while (std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
     }
 }
 

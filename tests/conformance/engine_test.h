@@ -35,11 +35,16 @@ protected:
 
     /// Makes the loop; SetUp() does. Skips the test where this kernel lacks the engine.
     void start(const LoopOptions& options = {});
+    /// Skips the test where the kernel lacks the engine, and in a simulation: `reason` says why
+    /// that does not do. To be called by SetUp().
+    void need_kernel(const char* reason);
     Loop& loop() { return *loop_; }
     /// Runs the loop until `condition` holds; fails the test after ten seconds of its time.
     void run_until(const std::function<bool()>& condition);
     /// Runs what is ready now and what that causes, but waits for nothing.
     void run_ready();
+    /// That much time passes without the loop.
+    void let_pass(std::chrono::nanoseconds duration);
     /// Another loop of the same engine.
     Result<Loop> make_loop(const LoopOptions& options = {});
     bool is_simulated() const { return GetParam() == EngineKind::simulated; }
@@ -63,6 +68,8 @@ protected:
 
 private:
     struct World;
+
+    static void check(const Result<Loop>& loop);
 
     std::unique_ptr<World> world_;
     std::optional<Loop> loop_;

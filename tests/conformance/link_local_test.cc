@@ -125,14 +125,7 @@ int add_address(unsigned link, const Address& address) {
 
 class LinkLocalTest : public EngineTest {
 protected:
-    void SetUp() override {
-        if (is_simulated()) {
-            GTEST_SKIP() << "the simulated host has no interfaces";
-        }
-        if (const Result<Loop> loop = make_loop(); !loop) {
-            GTEST_SKIP() << loop.error().message();
-        }
-    }
+    void SetUp() override { need_kernel("the simulated host has no interfaces"); }
 
     /// Runs `body` where fe80::1%link0 is, with ports of the kernel, then of tables.
     void at_link(const std::function<void()>& body) {

@@ -37,14 +37,7 @@ constexpr std::uint16_t kServerPort = 20000;
 
 class LoopPortsTest : public EngineTest {
 protected:
-    void SetUp() override {
-        if (is_simulated()) {
-            GTEST_SKIP() << "a port table asks the real kernel what is in use";
-        }
-        if (const Result<Loop> loop = make_loop(); !loop) {
-            GTEST_SKIP() << loop.error().message();
-        }
-    }
+    void SetUp() override { need_kernel("a port table asks the real kernel what is in use"); }
 
     /// Runs `body` in a network namespace, on a loop whose tables give out the ports of `range`.
     void with_ports(PortRange range, const std::function<void()>& body,
@@ -91,6 +84,26 @@ protected:
         Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         EXPECT_TRUE(socket.is_open());
         return Stream::adopt(loop(), std::move(socket)).value();
+    }
+    /// A connection over the only port with more queued than the kernel takes.
+    struct Queued {
+        Address remote;
+        Descriptor server;
+        std::vector<std::byte> bytes;
+        std::unique_ptr<Client> client;
+        Stream peer;
+    };
+    Queued connect_and_queue() {
+        Queued queued{.remote = Address::loopback(Family::ipv4, kServerPort),
+                      .server = {},
+                      .bytes = pattern(16 << 20),
+                      .client = {},
+                      .peer = {}};
+        queued.server = listener(queued.remote);
+        queued.client = connect_to(queued.remote);
+        queued.peer = accept_from(queued.server);
+        EXPECT_TRUE(queued.client->stream.write(queued.bytes).has_value());
+        return queued;
     }
 
     /// The only port of `table` comes back, and not while `fd` is open.
@@ -348,50 +361,36 @@ TEST_P(LoopPortsTest, PortOfADatagramSocketIsNotFreeBeforeItIsGone) {
 
 TEST_P(LoopPortsTest, PortIsTakenWhileAWriteLingers) {
     with_ports(kOne, [&] {
-        const Address remote = Address::loopback(Family::ipv4, kServerPort);
-        const Descriptor server = listener(remote);
-        const std::vector<std::byte> large = pattern(16 << 20);
-        const auto client = connect_to(remote);
-        Stream peer = accept_from(server);
-        ASSERT_TRUE(client->stream.write(large).has_value());
-        client->stream.close();
+        Queued queued = connect_and_queue();
+        queued.client->stream.close();
         run_ready();
         EXPECT_EQ(free_count(), 0U);
-        EXPECT_EQ(connect_to(remote)->connect.error().code(), Errc::ports_exhausted);
-        EXPECT_TRUE(receive_all(peer).bytes == large);
+        EXPECT_EQ(connect_to(queued.remote)->connect.error().code(), Errc::ports_exhausted);
+        EXPECT_TRUE(receive_all(queued.peer).bytes == queued.bytes);
         run_until([&] { return free_count() == 1U; });
     });
 }
 
 TEST_P(LoopPortsTest, PortIsFreeWhenTheLingerTimeIsOver) {
     with_ports(kOne, [&] {
-        const Address remote = Address::loopback(Family::ipv4, kServerPort);
-        const Descriptor server = listener(remote);
-        const std::vector<std::byte> large = pattern(16 << 20);
-        const auto client = connect_to(remote);
-        Stream peer = accept_from(server);
-        ASSERT_TRUE(client->stream.set_linger(5ms).has_value());
-        ASSERT_TRUE(client->stream.write(large).has_value());
-        client->stream.close();
+        Queued queued = connect_and_queue();
+        ASSERT_TRUE(queued.client->stream.set_linger(5ms).has_value());
+        queued.client->stream.close();
         EXPECT_EQ(free_count(), 0U);
         run_until([&] { return free_count() == 1U; });
-        EXPECT_EQ(receive_all(peer).system_errno, ECONNRESET);
-        EXPECT_EQ(port_of(*connect_to(remote)), kOne.first);
+        EXPECT_EQ(receive_all(queued.peer).system_errno, ECONNRESET);
+        EXPECT_EQ(port_of(*connect_to(queued.remote)), kOne.first);
     });
 }
 
 TEST_P(LoopPortsTest, PortIsFreeWhenAQueuedWriteIsThrownAway) {
     with_ports(kOne, [&] {
-        const Address remote = Address::loopback(Family::ipv4, kServerPort);
-        const Descriptor server = listener(remote);
-        const std::vector<std::byte> large = pattern(16 << 20);
-        const auto client = connect_to(remote);
-        ASSERT_TRUE(client->stream.write(large).has_value());
+        Queued queued = connect_and_queue();
         run_ready();
-        client->stream.reset();
+        queued.client->stream.reset();
         run_until([&] { return free_count() == 1U; });
         run_ready();
-        EXPECT_EQ(port_of(*connect_to(remote)), kOne.first);
+        EXPECT_EQ(port_of(*connect_to(queued.remote)), kOne.first);
     });
 }
 

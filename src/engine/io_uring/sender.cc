@@ -10,10 +10,8 @@
 namespace berth::internal {
 namespace {
 
-// A system call sends a datagram for less than a request does, and several for less still.
 bool is_datagram_send(const RingSlot& slot, const Operation& operation) noexcept {
     return operation.kind == OperationKind::send_to ||
-           operation.kind == OperationKind::send_batch ||
            (operation.kind == OperationKind::send && slot.kind != DescriptorKind::stream);
 }
 
@@ -24,7 +22,10 @@ Start Sender::submit(RingSlot& slot, Operation& operation) noexcept {
     if (slot.is_write_broken && is_stream_write(operation)) {
         return Core::answer(operation, -EPIPE);
     }
-    if (is_datagram_send(slot, operation) && slot.writes.is_empty()) {
+    // A system call sends a datagram for less than a request does, and several for less still.
+    const bool sends_datagrams =
+        is_datagram_send(slot, operation) || operation.kind == OperationKind::send_batch;
+    if (sends_datagrams && slot.writes.is_empty()) {
         const int result = attempt(operation, slot.fd, core_.lent);
         if (result != -EAGAIN) {
             return Core::answer(operation, result);
@@ -104,7 +105,7 @@ bool Sender::start_head(RingSlot& slot, Operation& operation) noexcept {
         core_.finish(operation, -EPIPE);
         return true;
     }
-    if (is_datagram_send(slot, operation) && operation.kind != OperationKind::send_batch) {
+    if (is_datagram_send(slot, operation)) {
         return send_datagrams(slot) != -EAGAIN;
     }
     if (operation.kind == OperationKind::send) {
