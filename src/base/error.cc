@@ -142,6 +142,9 @@ std::string describe_exhaustion(const Error::Exhaustion& figures) {
     if (range_size == 1) {
         return "the only port of " + range + " is taken";
     }
+    if (figures.taken_count == 0) {
+        return "no port of " + range + " can be had";
+    }
     // Fewer are taken than the range has when some are reserved, or refused by the kernel.
     const char* usable = figures.taken_count < range_size ? " usable" : "";
     std::string text =

@@ -33,6 +33,14 @@ TEST(Error, ExhaustionByStrangersNamesNoPid) {
                                            "sockets outside berth: 7);"));
 }
 
+// Reserved ones, and such as others hold towards the destination.
+TEST(Error, ExhaustionWithNothingTakenReadsAsASentence) {
+    Error error(Errc::ports_exhausted, "connect", "127.0.0.1:8080");
+    error.with_exhaustion({.first = 40000, .last = 40001});
+    EXPECT_THAT(error.message(),
+                HasSubstr("connect 127.0.0.1:8080: no port of 40000-40001 can be had; "));
+}
+
 TEST(Error, ExhaustionOfOnePortReadsAsASentence) {
     Error error(Errc::ports_exhausted, "take");
     error.with_exhaustion({.taken_count = 1, .first = 5000, .last = 5000});
