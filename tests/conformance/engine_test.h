@@ -39,6 +39,7 @@ protected:
     /// that does not do. To be called by SetUp().
     void need_kernel(const char* reason);
     Loop& loop() { return *loop_; }
+    void end_loop() { loop_.reset(); }
     /// Runs the loop until `condition` holds; fails the test after ten seconds of its time.
     void run_until(const std::function<bool()>& condition);
     /// Runs what is ready now and what that causes, but waits for nothing.

@@ -13,8 +13,6 @@
 #include <berth/timer.h>
 #include <berth/when.h>
 
-#include <sys/socket.h>
-
 #include <array>
 #include <memory>
 #include <tuple>
@@ -38,7 +36,7 @@ static_assert(!std::is_aggregate_v<Task<int>>);
 static_assert(!std::is_aggregate_v<Lent>);
 static_assert(!std::is_aggregate_v<Race<std::vector<int>>>);
 
-class LifetimeTest : public TaskLoopTest {
+class LifetimeTest : public EngineTest {
 protected:
     Counted::Figures figures_;
 
@@ -260,21 +258,9 @@ private:
     std::uint32_t back_count_ = 0;
 };
 
-struct StreamPair {
-    Stream near;
-    Stream far;
-};
-
-StreamPair connect_pair(Loop& loop) {
-    std::array<int, 2> fds{};
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()), 0);
-    return {Stream::adopt(loop, Descriptor(fds[0])).value(),
-            Stream::adopt(loop, Descriptor(fds[1])).value()};
-}
-
 TEST_P(LifetimeTest, LentMemoryThatIsSentIsGivenBackOnce) {
     CountingLender lender;
-    StreamPair pair = connect_pair(loop());
+    Pair pair = connect_pair();
     auto body = [](Stream& stream, CountingLender& from) -> Task<void> {
         for (int i = 0; i < 10; ++i) {
             Lent lent = from.lend();
@@ -285,8 +271,8 @@ TEST_P(LifetimeTest, LentMemoryThatIsSentIsGivenBackOnce) {
             }
         }
     };
-    ASSERT_TRUE(block_on(loop(), body(pair.near, lender)));
-    pair.near.close();
+    ASSERT_TRUE(block_on(loop(), body(pair.client, lender)));
+    pair.client.close();
     run_ready();
     EXPECT_EQ(lender.lent_count(), 30U);
     EXPECT_EQ(lender.back_count(), 30U);
@@ -294,8 +280,8 @@ TEST_P(LifetimeTest, LentMemoryThatIsSentIsGivenBackOnce) {
 
 TEST_P(LifetimeTest, LentMemoryThatWaitsInACongestedQueueIsGivenBackOnce) {
     CountingLender lender;
-    StreamPair pair = connect_pair(loop());
-    ASSERT_TRUE(pair.near.set_watermarks({.low = 1, .high = 4096}));
+    Pair pair = connect_pair();
+    ASSERT_TRUE(pair.client.set_watermarks({.low = 1, .high = 4096}));
     auto send = [](Stream& stream, CountingLender& from) -> Task<void> {
         for (int i = 0; i < 500; ++i) {
             Lent lent = from.lend();
@@ -318,12 +304,12 @@ TEST_P(LifetimeTest, LentMemoryThatWaitsInACongestedQueueIsGivenBackOnce) {
         co_return size;
     };
     const Result<std::size_t> received =
-        block_on(loop(), both(send(pair.near, lender), receive(pair.far)));
+        block_on(loop(), both(send(pair.client, lender), receive(pair.server)));
     EXPECT_EQ(received.value(), 500U * 4096);
     EXPECT_EQ(lender.back_count(), 500U);
 }
 
-BERTH_TASKS_OVER_EVERY_ENGINE(LifetimeTest);
+BERTH_OVER_EVERY_ENGINE_OF(LifetimeTest);
 
 }  // namespace
 }  // namespace berth::test

@@ -13,8 +13,8 @@
 namespace berth::test {
 namespace {
 
-class ScopeTest : public TaskLoopTest {};
-class ScopeDeathTest : public TaskLoopTest {};
+class ScopeTest : public EngineTest {};
+class ScopeDeathTest : public EngineTest {};
 
 using Log = std::vector<std::string>;
 
@@ -266,8 +266,8 @@ TEST_P(ScopeDeathTest, OneIsJoinedByOneAtATime) {
         "a scope is joined twice at a time");
 }
 
-BERTH_TASKS_OVER_EVERY_ENGINE(ScopeTest);
-BERTH_TASKS_OVER_EVERY_ENGINE(ScopeDeathTest);
+BERTH_OVER_EVERY_ENGINE_OF(ScopeTest);
+BERTH_OVER_EVERY_ENGINE_OF(ScopeDeathTest);
 
 }  // namespace
 }  // namespace berth::test

@@ -20,7 +20,7 @@
 namespace berth::test {
 namespace {
 
-class ServerTest : public TaskLoopTest {};
+class ServerTest : public EngineTest {};
 
 Task<void> echo(Stream client) {
     while (Lent data = co_await client.receive()) {
@@ -113,7 +113,7 @@ TEST_P(ServerTest, TheFirstAnswerWins) {
     EXPECT_EQ(block_on(loop(), run(loop(), mute, server, std::move(lively))).value(), "hello");
 }
 
-BERTH_TASKS_OVER_EVERY_ENGINE(ServerTest);
+BERTH_OVER_EVERY_ENGINE_OF(ServerTest);
 
 }  // namespace
 }  // namespace berth::test

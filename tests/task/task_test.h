@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tests of tasks share: a loop of each engine that this kernel has, and tasks that tell
-// what became of them.
+// What the tests of tasks share. They are part of the conformance suite: each runs over each
+// engine.
+
+#include "tests/conformance/engines.h"
 
 #include <berth/event.h>
 #include <berth/loop.h>
@@ -19,37 +21,6 @@
 namespace berth::test {
 
 using namespace std::chrono_literals;
-
-class TaskLoopTest : public testing::TestWithParam<EngineKind> {
-protected:
-    void SetUp() override {
-        Result<Loop> made = Loop::create({.engine = GetParam()});
-        if (!made && made.error().code() == Errc::unsupported) {
-            GTEST_SKIP() << made.error().message();
-        }
-        ASSERT_TRUE(made) << made.error().message();
-        loop_.emplace(std::move(*made));
-    }
-
-    Loop& loop() { return *loop_; }
-    /// Runs what is ready and what that causes, and waits for nothing.
-    void run_ready() {
-        while (*loop().run_once()) {
-        }
-    }
-    void end_loop() { loop_.reset(); }
-
-private:
-    std::optional<Loop> loop_;
-};
-
-#define BERTH_TASKS_OVER_EVERY_ENGINE(fixture)                                         \
-    INSTANTIATE_TEST_SUITE_P(Over, fixture,                                            \
-                             testing::Values(EngineKind::select, EngineKind::poll,     \
-                                             EngineKind::epoll, EngineKind::io_uring), \
-                             [](const testing::TestParamInfo<EngineKind>& parameter) { \
-                                 return std::string(to_string(parameter.param));       \
-                             })
 
 /// Counts its objects: how many there are, and how many there were.
 class Counted {

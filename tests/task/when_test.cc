@@ -14,7 +14,7 @@
 namespace berth::test {
 namespace {
 
-class WhenTest : public TaskLoopTest {};
+class WhenTest : public EngineTest {};
 
 Task<int> give(Loop& loop, int value, int turns) {
     for (int i = 0; i < turns; ++i) {
@@ -284,7 +284,7 @@ TEST_P(WhenTest, ValuesAreMovedOnly) {
     EXPECT_EQ(**timed, 4);
 }
 
-BERTH_TASKS_OVER_EVERY_ENGINE(WhenTest);
+BERTH_OVER_EVERY_ENGINE_OF(WhenTest);
 
 }  // namespace
 }  // namespace berth::test
