@@ -64,13 +64,14 @@ public:
     void close() noexcept;
 
 private:
-    Listener(internal::LoopState* loop, internal::SlotHandle slot, int fd) noexcept
-        : loop_(loop), slot_(slot), fd_(fd) {}
+    Listener(internal::LoopState* loop, internal::SlotHandle slot, int fd, bool is_unix) noexcept
+        : loop_(loop), slot_(slot), fd_(fd), is_unix_(is_unix) {}
     void take_over(Listener& other) noexcept;
 
     internal::LoopState* loop_ = nullptr;
     internal::SlotHandle slot_;
     int fd_ = -1;
+    bool is_unix_ = false;
     Port port_;
 };
 

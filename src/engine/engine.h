@@ -23,11 +23,21 @@ namespace berth::internal {
 
 /// What a descriptor is, as far as engines care.
 enum class DescriptorKind : std::uint8_t {
-    stream,    // a connected or connecting stream socket
+    stream,  // a connected or connecting stream socket
+    // The same of the unix family: a receive ends where descriptors were sent along, with more
+    // behind it.
+    unix_stream,
     datagram,  // a datagram or seqpacket socket
     listener,
     other,  // a pipe, terminal, regular file, or a foreign descriptor: poll, read and write only
 };
+
+constexpr DescriptorKind stream_kind(bool is_unix) noexcept {
+    return is_unix ? DescriptorKind::unix_stream : DescriptorKind::stream;
+}
+constexpr bool is_stream(DescriptorKind kind) noexcept {
+    return kind == DescriptorKind::stream || kind == DescriptorKind::unix_stream;
+}
 
 /// How an engine lets go of a descriptor.
 enum class Detach : std::uint8_t {

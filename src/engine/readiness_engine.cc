@@ -19,7 +19,7 @@ constexpr unsigned kEnd = POLLHUP | POLLRDHUP | POLLERR;
 
 // Whether a result shows that nothing more is there. (A datagram is always shorter than its room,
 // and the state of what is polled before each try does not matter. Before an urgent byte a stream
-// pauses, with more behind it.)
+// pauses, with more behind it, and a unix one behind descriptors.)
 bool has_drained(const ReadinessSlot& slot, const Operation& operation, int result) noexcept {
     const auto count = static_cast<std::size_t>(result);
     switch (operation.kind) {
@@ -52,7 +52,7 @@ void note_failed_write(ReadinessSlot& slot, int system_errno) noexcept {
 }
 
 void note_failure(ReadinessSlot& slot, const Operation& operation, int result) noexcept {
-    if (slot.kind == DescriptorKind::stream && is_stream_write(operation)) {
+    if (is_stream(slot.kind) && is_stream_write(operation)) {
         note_failed_write(slot, -result);
     }
 }

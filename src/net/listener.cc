@@ -52,7 +52,7 @@ Result<Listener> Listener::open(Loop& loop, const Endpoint& local, const ListenO
     }
     const internal::SlotHandle slot =
         BERTH_TRY(state.attach_own(socket.fd(), DescriptorKind::listener));
-    Listener listener(&state, slot, socket.release().release());
+    Listener listener(&state, slot, socket.release().release(), local.is_unix());
     listener.port_ = std::move(port);
     return listener;
 }
@@ -69,16 +69,18 @@ Result<Listener> Listener::adopt(Loop& loop, Descriptor socket) {
         return std::unexpected(Error(Errc::invalid_argument, "adopt", "listening socket", 0,
                                      "the socket does not listen", "call listen() before"));
     }
+    const bool is_unix = BERTH_TRY(internal::is_unix_socket(socket.get(), "listening socket"));
     LoopState& state = loop.state();
     const internal::SlotHandle slot =
         BERTH_TRY(state.attach(socket.get(), DescriptorKind::listener));
-    return Listener(&state, slot, socket.release());
+    return Listener(&state, slot, socket.release(), is_unix);
 }
 
 void Listener::take_over(Listener& other) noexcept {
     loop_ = other.loop_;
     slot_ = std::exchange(other.slot_, {});
     fd_ = std::exchange(other.fd_, -1);
+    is_unix_ = other.is_unix_;
     port_ = std::move(other.port_);
 }
 
@@ -94,7 +96,8 @@ Result<Endpoint> Listener::local_endpoint() const { return internal::local_endpo
 
 Result<Stream> Listener::take(int accepted) noexcept {
     Descriptor socket(accepted);
-    const internal::SlotHandle slot = BERTH_TRY(loop_->attach(accepted, DescriptorKind::stream));
+    const internal::SlotHandle slot =
+        BERTH_TRY(loop_->attach(accepted, internal::stream_kind(is_unix_)));
     return Stream(loop_, slot, socket.release());
 }
 

@@ -94,6 +94,15 @@ Result<void> check_socket_type(int fd, int type, const char* wanted) {
     return {};
 }
 
+Result<bool> is_unix_socket(int fd, const char* wanted) {
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    if (calls().getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) {
+        return std::unexpected(Error::from_errno(errno, "adopt", wanted));
+    }
+    return domain == AF_UNIX;
+}
+
 Result<Endpoint> local_endpoint_of(int fd) {
     return endpoint_of(fd, calls().getsockname, "local address");
 }

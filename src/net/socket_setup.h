@@ -40,6 +40,8 @@ Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTab
 
 /// **Errors:** invalid_argument, when the descriptor is no socket of this type.
 Result<void> check_socket_type(int fd, int type, const char* wanted);
+/// Whether it is of the unix family.
+Result<bool> is_unix_socket(int fd, const char* wanted);
 
 Result<Endpoint> local_endpoint_of(int fd);
 Result<Endpoint> remote_endpoint_of(int fd);

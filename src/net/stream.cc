@@ -91,8 +91,10 @@ Stream::Stream(internal::LoopState* loop, internal::SlotHandle slot, int fd) noe
 
 Result<Stream> Stream::adopt(Loop& loop, Descriptor socket) {
     BERTH_TRY(internal::check_socket_type(socket.get(), SOCK_STREAM, "stream socket"));
+    const bool is_unix = BERTH_TRY(internal::is_unix_socket(socket.get(), "stream socket"));
     LoopState& state = loop.state();
-    const internal::SlotHandle slot = BERTH_TRY(state.attach(socket.get(), DescriptorKind::stream));
+    const internal::SlotHandle slot =
+        BERTH_TRY(state.attach(socket.get(), internal::stream_kind(is_unix)));
     return Stream(&state, slot, socket.release());
 }
 
@@ -176,9 +178,9 @@ Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
     }
     // An io_uring changes the mode of what a table has connected.
     const bool has_own_mode = loop_->socket_mode() != 0 || !chooses_port;
+    const DescriptorKind kind = internal::stream_kind(operation.remote.is_unix());
     const Result<internal::SlotHandle> slot =
-        has_own_mode ? loop_->attach_own(socket.fd(), DescriptorKind::stream)
-                     : loop_->attach(socket.fd(), DescriptorKind::stream);
+        has_own_mode ? loop_->attach_own(socket.fd(), kind) : loop_->attach(socket.fd(), kind);
     if (!slot) {
         fd_ = -1;
         return done(loop_, operation, -errno_of(slot.error()));

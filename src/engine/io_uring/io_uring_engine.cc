@@ -52,8 +52,8 @@ SlotHandle IoUringEngine::attach(int fd, DescriptorKind kind) noexcept {
     slot.kind = kind;
     // A datagram that does not fit into its buffer is cut. How much a stream moves, its first
     // receive shows.
-    slot.prefers_large = kind == DescriptorKind::datagram || kind == DescriptorKind::stream;
-    slot.is_likely_empty = kind == DescriptorKind::stream;
+    slot.prefers_large = kind == DescriptorKind::datagram || is_stream(kind);
+    slot.is_likely_empty = is_stream(kind);
     slot.short_run = RingSlot::kMostShortRun;
     return handle;
 }

@@ -45,11 +45,11 @@ void IoUringEngine::detach(SlotHandle handle, Detach how, CloseOperation* closin
     if (slot->in_flight == 0) {
         free_slot(*slot);
     } else {
-        const bool is_stream = slot->kind == DescriptorKind::stream;
+        const bool of_stream = is_stream(slot->kind);
         core_.cancel_in_flight(*slot);
         enter(false, 0);
         slot = core_.slots.find(handle);
-        if (slot != nullptr && is_stream && how == Detach::close) {
+        if (slot != nullptr && of_stream && how == Detach::close) {
             calls().shutdown(slot->fd, SHUT_RDWR);
         }
     }

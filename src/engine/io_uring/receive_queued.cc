@@ -54,7 +54,7 @@ int Receiver::take_received(RingSlot& slot, Operation& operation) noexcept {
 
 // The end of a stream stays; an error and an empty datagram are told once.
 int Receiver::take_end(RingSlot& slot, Operation& operation) noexcept {
-    if (slot.kind != DescriptorKind::stream || slot.end != 0) {
+    if (!is_stream(slot.kind) || slot.end != 0) {
         slot.has_end = false;
     }
     if (slot.end == 0) {
@@ -84,7 +84,7 @@ int Receiver::take_end(RingSlot& slot, Operation& operation) noexcept {
 
 // Of a stream as much as there is room for, of datagrams one.
 int Receiver::copy_received(RingSlot& slot, std::span<const iovec> parts) noexcept {
-    const bool is_stream = slot.kind == DescriptorKind::stream;
+    const bool of_stream = is_stream(slot.kind);
     std::size_t copied = 0;
     for (const iovec& part : parts) {
         std::size_t filled = 0;
@@ -95,12 +95,12 @@ int Receiver::copy_received(RingSlot& slot, std::span<const iovec> parts) noexce
             filled += size;
             copied += size;
             core_.buffers.use_front(slot.received, size);
-            if (!is_stream && size == from.size()) {
+            if (!of_stream && size == from.size()) {
                 return static_cast<int>(copied);
             }
         }
     }
-    if (!is_stream) {
+    if (!of_stream) {
         core_.buffers.drop_front(slot.received);
     }
     return static_cast<int>(copied);

@@ -124,7 +124,7 @@ void Receiver::note_end(RingSlot& slot, BufferKind kind, int result) noexcept {
 }
 
 void Receiver::note_size(RingSlot& slot, int result, unsigned flags) noexcept {
-    if (slot.kind != DescriptorKind::stream) {
+    if (!is_stream(slot.kind)) {
         return;
     }
     const bool is_full = result == BufferPool::kSmallSize;

@@ -12,7 +12,7 @@ namespace {
 
 bool is_datagram_send(const RingSlot& slot, const Operation& operation) noexcept {
     return operation.kind == OperationKind::send_to ||
-           (operation.kind == OperationKind::send && slot.kind != DescriptorKind::stream);
+           (operation.kind == OperationKind::send && !is_stream(slot.kind));
 }
 
 }  // namespace
@@ -47,11 +47,11 @@ void Sender::mark(RingSlot& slot) noexcept {
 
 void Sender::remove(RingSlot& slot, Operation& operation, int result) noexcept {
     const bool is_lost = has_sent_in_part(operation) || operation.cancel_reason == 0;
-    const bool is_stream = slot.kind == DescriptorKind::stream && is_stream_write(operation);
-    if (result < 0 && is_lost && is_stream) {
+    const bool of_stream = is_stream(slot.kind) && is_stream_write(operation);
+    if (result < 0 && is_lost && of_stream) {
         slot.is_write_broken = true;
     }
-    if (is_stream && is_loss(-result)) {
+    if (of_stream && is_loss(-result)) {
         slot.lost_errno = static_cast<std::uint8_t>(-result);
     }
     slot.writes.remove(operation);

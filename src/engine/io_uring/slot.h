@@ -156,7 +156,7 @@ struct alignas(64) RingSlot {
     SlotHandle handle() const noexcept { return {index, generation}; }
     bool has_received() const noexcept { return !received.is_empty() || has_end; }
     /// Moves so much that it is read by plain receives.
-    bool is_bulk() const noexcept { return prefers_large && kind == DescriptorKind::stream; }
+    bool is_bulk() const noexcept { return prefers_large && is_stream(kind); }
 };
 static_assert(sizeof(RingSlot) <= 128);
 
