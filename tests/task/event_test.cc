@@ -5,6 +5,7 @@
 
 #include <berth/when.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -222,9 +223,12 @@ TEST_P(YieldTest, LetsTheOthersRunAndGoesOnInTheNextIteration) {
 
 TEST_P(YieldTest, AnOperationAlongsideIsNotStarved) {
     Event event(loop());
-    auto spin = [](Loop& loop, Event& until) -> Task<int> {
+    // Simulated time stands still while a loop has something to do.
+    const std::function<void()> work = [this] { let_pass(1us); };
+    auto spin = [](Loop& loop, Event& until, const std::function<void()>& step) -> Task<int> {
         int turns = 0;
         while (!until.is_set()) {
+            step();
             EXPECT_TRUE(co_await yield(loop));
             ++turns;
         }
@@ -234,7 +238,8 @@ TEST_P(YieldTest, AnOperationAlongsideIsNotStarved) {
         EXPECT_TRUE(co_await sleep(loop, within(2ms)));
         on.set();
     };
-    const auto done = block_on(loop(), when_all(spin(loop(), event), set_later(loop(), event)));
+    const auto done =
+        block_on(loop(), when_all(spin(loop(), event, work), set_later(loop(), event)));
     EXPECT_GT(std::get<0>(done.value()), 0);
 }
 
