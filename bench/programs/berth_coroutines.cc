@@ -105,13 +105,13 @@ Result<void> berth_coroutine_transfer(TransferJob& job, EngineKind engine) {
 
 namespace {
 
-struct Churn {
+struct CoroutineChurn {
     ChurnJob& job;
     Loop& loop;
     unsigned started_count = 0;
 };
 
-Task<void> connect_and_close(Churn& churn) {
+Task<void> connect_and_close(CoroutineChurn& churn) {
     while (churn.started_count < churn.job.connection_count) {
         ++churn.started_count;
         const ConnectOptions options{.local = std::nullopt, .no_delay = false};
@@ -129,7 +129,7 @@ Task<void> connect_and_close(Churn& churn) {
 
 Result<void> berth_coroutine_churn(ChurnJob& job, EngineKind engine) {
     Loop loop = BERTH_TRY(Loop::create({.engine = engine, .tcp_ports = job.ports}));
-    Churn churn{job, loop};
+    CoroutineChurn churn{job, loop};
     Scope connectors;
     job.start();
     for (unsigned i = 0; i < job.parallel_count; ++i) {

@@ -17,9 +17,9 @@ constexpr std::uint8_t kConnect = 1;
 constexpr std::uint8_t kPoll = 2;
 constexpr std::uint8_t kClose = 3;
 
-class ChurnClient {
+class RingChurnClient {
 public:
-    ChurnClient(ChurnJob& job, Ring ring)
+    RingChurnClient(ChurnJob& job, Ring ring)
         : job_(job), ring_(std::move(ring)), ports_(job.parallel_count) {}
 
     Result<void> run() {
@@ -119,7 +119,7 @@ private:
 }  // namespace
 
 Result<void> io_uring_churn(ChurnJob& job) {
-    return ChurnClient(job, BERTH_TRY(Ring::open(512, 4'096))).run();
+    return RingChurnClient(job, BERTH_TRY(Ring::open(512, 4'096))).run();
 }
 
 }  // namespace berth::bench::raw

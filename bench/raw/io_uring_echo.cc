@@ -18,15 +18,15 @@ namespace {
 constexpr std::uint8_t kAccept = 1;
 constexpr std::uint8_t kReceive = 2;
 constexpr std::uint8_t kSend = 3;
-constexpr std::uint16_t kGroup = 0;
+constexpr std::uint16_t kEchoGroup = 0;
 constexpr unsigned kSubmissions = 1'024;
 constexpr unsigned kCompletions = 32'768;
 constexpr unsigned kMostBuffers = 1'024;
 constexpr std::size_t kBufferSize = 2'048;
 
-class EchoServer {
+class RingEchoServer {
 public:
-    EchoServer(EchoJob& job, Ring ring, BufferRing buffers)
+    RingEchoServer(EchoJob& job, Ring ring, BufferRing buffers)
         : job_(job), buffers_(std::move(buffers)), ring_(std::move(ring)) {}
 
     Result<void> run() {
@@ -47,7 +47,7 @@ private:
         ::io_uring_prep_multishot_accept(submission, job_.listener, nullptr, nullptr, SOCK_CLOEXEC);
         submission->user_data = tag(kAccept, job_.listener);
     }
-    void receive(int fd) { prepare_receive(ring_.next(), fd, kGroup, tag(kReceive, fd)); }
+    void receive(int fd) { prepare_receive(ring_.next(), fd, kEchoGroup, tag(kReceive, fd)); }
 
     void settle(const io_uring_cqe& completion) {
         switch (kind_of(completion)) {
@@ -134,8 +134,8 @@ private:
 Result<void> io_uring_echo(EchoJob& job) {
     Ring ring = BERTH_TRY(Ring::open(kSubmissions, kCompletions));
     const unsigned count = std::bit_ceil(std::clamp(2 * job.connection_count, 64U, kMostBuffers));
-    BufferRing buffers = BERTH_TRY(BufferRing::open(ring, count, kBufferSize, kGroup));
-    return EchoServer(job, std::move(ring), std::move(buffers)).run();
+    BufferRing buffers = BERTH_TRY(BufferRing::open(ring, count, kBufferSize, kEchoGroup));
+    return RingEchoServer(job, std::move(ring), std::move(buffers)).run();
 }
 
 }  // namespace berth::bench::raw

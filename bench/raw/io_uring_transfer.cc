@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint64_t kRemoved = ~std::uint64_t{0};
 
-class TransferClient {
+class RingTransferClient {
 public:
-    TransferClient(TransferJob& job, Ring ring)
+    RingTransferClient(TransferJob& job, Ring ring)
         : job_(job),
           ring_(std::move(ring)),
           open_count_(job.sockets.size()),
@@ -104,7 +104,7 @@ private:
 }  // namespace
 
 Result<void> io_uring_transfer(TransferJob& job) {
-    return TransferClient(job, BERTH_TRY(Ring::open(1'024, 16'384))).run();
+    return RingTransferClient(job, BERTH_TRY(Ring::open(1'024, 16'384))).run();
 }
 
 }  // namespace berth::bench::raw

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run/program_file.h"
 
+#include "cli/run/exit_codes.h"
+
 #include <berth/descriptor.h>
 
 #include <fmt/format.h>
@@ -23,8 +25,6 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kNotRunnable = 126;
-constexpr int kNotFound = 127;
 // As the kernel: a script may name another script as its interpreter, so many times.
 constexpr unsigned kInterpreterLimit = 5;
 
@@ -43,7 +43,7 @@ std::expected<std::string, ProgramRefusal> check_file(const std::string& path) {
     }
     if (::access(path.c_str(), X_OK) != 0) {
         const int reason = errno;
-        return refuse(reason == ENOENT || reason == ENOTDIR ? kNotFound : kNotRunnable,
+        return refuse(exit_code_of_start(reason),
                       fmt::format("{}: {}", path, std::strerror(reason)));
     }
     return path;

@@ -2,6 +2,7 @@
 #include "cli/run/run.h"
 
 #include "cli/exit_code.h"
+#include "cli/run/exit_codes.h"
 #include "cli/run/program_file.h"
 #include "cli/run/run_bpf.h"
 #include "cli/run/run_files.h"
@@ -23,9 +24,6 @@
 namespace berth::cli {
 namespace {
 
-constexpr int kOwnFailure = 125;
-constexpr int kNotRunnable = 126;
-constexpr int kNotFound = 127;
 constexpr std::uint64_t kLogIntervalMs = 50;
 constexpr const char* kPreloadVariable = "LD_PRELOAD";
 
@@ -140,7 +138,7 @@ int start_and_wait(const std::string& path, const RunRequest& request, std::ostr
         if (end.start_error == 0) run.report(request, err);
     }
     if (end.start_error != 0) {
-        return refuse(err, end.start_error == ENOENT ? kNotFound : kNotRunnable,
+        return refuse(err, exit_code_of_start(end.start_error),
                       fmt::format("berth run: {}: {}", path, std::strerror(end.start_error)));
     }
     err.flush();

@@ -2,6 +2,7 @@
 #include "cli/run/run_bpf.h"
 
 #include "cli/exit_code.h"
+#include "cli/run/exit_codes.h"
 
 #include <fmt/format.h>
 
@@ -22,9 +23,6 @@ namespace {
 using internal::bpf::Cover;
 using internal::bpf::CoverOptions;
 
-constexpr int kOwnFailure = 125;
-constexpr int kNotRunnable = 126;
-constexpr int kNotFound = 127;
 constexpr std::uint64_t kTickMs = 50;
 constexpr std::uint64_t kLookIntervalMs = 1'000;
 // A look costs at most this part of the time, also when ports run out all the while.
@@ -37,7 +35,7 @@ int refuse(std::ostream& err, const Error& error) {
     return is_missing ? static_cast<int>(ExitCode::unsupported) : kOwnFailure;
 }
 
-CoverOptions options_of(const RunRequest& request) {
+CoverOptions cover_options_of(const RunRequest& request) {
     CoverOptions options{.excluded = request.excluded};
     if (request.range) options.range = *request.range;
     if (request.rest_period) {
@@ -90,7 +88,7 @@ std::string describe(const Cover& cover) {
 int run_under_bpf(const std::string& path, const RunRequest& request, std::ostream& err) {
     ProgramEnd end;
     {
-        Result<Cover> cover = Cover::create(options_of(request));
+        Result<Cover> cover = Cover::create(cover_options_of(request));
         if (!cover) {
             return refuse(err, cover.error());
         }
@@ -105,7 +103,7 @@ int run_under_bpf(const std::string& path, const RunRequest& request, std::ostre
     }
     if (end.start_error != 0) {
         err << fmt::format("berth run: {}: {}\n", path, std::strerror(end.start_error));
-        return end.start_error == ENOENT ? kNotFound : kNotRunnable;
+        return exit_code_of_start(end.start_error);
     }
     err.flush();
     return end_like(end.wait_status);

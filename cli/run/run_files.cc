@@ -38,7 +38,7 @@ std::string prefix_of_run() {
     return fmt::format("{}/{}{:x}", kDirectory, prefix_of_runs(), internal::own_process_word());
 }
 
-TableOptions options_of(const RunRequest& request) {
+TableOptions table_options_of(const RunRequest& request) {
     TableOptions options;
     options.range = request.range;
     options.rest_period = request.rest_period;
@@ -118,7 +118,7 @@ Result<void> RunFiles::open_tables(const RunRequest& request, const std::string&
             own_paths_.push_back(table_paths_.back());
         }
         tables_.push_back(
-            BERTH_TRY(PortTable::open(table_paths_.back(), protocol, options_of(request))));
+            BERTH_TRY(PortTable::open(table_paths_.back(), protocol, table_options_of(request))));
         if (request.range && tables_.back().range() != *request.range) {
             return std::unexpected(
                 Error(Errc::invalid_argument, "open port table", request.table, 0,

@@ -14,7 +14,7 @@ namespace {
 
 // The memory of them all is fetched at once: of many more it would have left the cache again before
 // their turn, for each system call in between brings some kilobytes of the kernel.
-constexpr std::size_t kBatchSize = 64;
+constexpr std::size_t kEventBatch = 64;
 constexpr std::uint64_t kWakeupData = ~std::uint64_t{0};
 constexpr std::uint32_t kInput = EPOLLIN | EPOLLRDHUP | EPOLLPRI | std::uint32_t{EPOLLET};
 
@@ -79,7 +79,7 @@ void EpollEngine::forget_interest(ReadinessSlot& slot) noexcept {
 
 // Without epoll_pwait2 (some seccomp filters, valgrind) a wait is rounded up to milliseconds.
 int EpollEngine::wait_for_events(epoll_event* events, std::uint64_t deadline_ns) noexcept {
-    constexpr auto kMost = static_cast<int>(kBatchSize);
+    constexpr auto kMost = static_cast<int>(kEventBatch);
     const WaitTime time(deadline_ns);
     if (has_pwait2_) {
         const int count = calls().epoll_pwait2(epoll_.get(), events, kMost, time.get(), nullptr);
@@ -110,7 +110,7 @@ void EpollEngine::foresee(std::span<const epoll_event> ready) noexcept {
 
 int EpollEngine::wait(std::uint64_t deadline_ns) noexcept {
     free_unused_pipes();
-    std::array<epoll_event, kBatchSize> events;
+    std::array<epoll_event, kEventBatch> events;
     ++counted_.wait_count;
     const int count = wait_for_events(events.data(), deadline_ns);
     if (count < 0) {

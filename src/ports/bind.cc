@@ -2,6 +2,7 @@
 #include "src/base/system_calls.h"
 #include "src/ports/lease_book.h"
 #include "src/ports/namespace_settings.h"
+#include "src/ports/rate_limit.h"
 #include "src/ports/reuse_options.h"
 #include "src/ports/scout.h"
 #include "src/ports/table_state.h"
@@ -12,10 +13,6 @@
 
 namespace berth::internal {
 namespace {
-
-// A refused port costs a microsecond; after so many the table knows too little, and it is cheaper
-// to ask the kernel for everything.
-constexpr unsigned kRefusalLimit = 8;
 
 int bind_uninterrupted(int fd, const Address& local) noexcept {
     int result = 0;

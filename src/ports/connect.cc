@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/base/system_calls.h"
 #include "src/ports/kernel_view.h"
+#include "src/ports/rate_limit.h"
 #include "src/ports/scout.h"
 #include "src/ports/table_state.h"
 
@@ -12,9 +13,6 @@
 
 namespace berth::internal {
 namespace {
-
-// A used 4-tuple costs 3 microseconds to be refused.
-constexpr unsigned kRefusalLimit = 8;
 
 // At most this part of the time goes into asking the kernel about a full destination.
 constexpr std::uint64_t kRecheckShare = 20;

@@ -22,7 +22,7 @@ constexpr const char* kAddCa =
     "add its CA by ca_file (a server: client_ca_file), or have the peer send its whole chain";
 constexpr const char* kCheckClock = "check this host's clock";
 
-constexpr RejectionText kTexts[] = {
+constexpr RejectionText kRejectionTexts[] = {
     {X509_V_ERR_CERT_HAS_EXPIRED, "certificate has expired",
      "the peer must renew it; or check this host's clock"},
     {X509_V_ERR_CERT_NOT_YET_VALID, "certificate is not yet valid", kCheckClock},
@@ -40,7 +40,7 @@ constexpr RejectionText kTexts[] = {
 };
 
 RejectionText text_of(int code) noexcept {
-    for (const RejectionText& text : kTexts) {
+    for (const RejectionText& text : kRejectionTexts) {
         if (text.code == code) return text;
     }
     return {code, X509_verify_cert_error_string(code), nullptr};

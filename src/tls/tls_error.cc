@@ -26,7 +26,7 @@ constexpr const char* kOwnCertificate = "look at the certificate and the chain i
 
 constexpr int alert(int description) { return SSL_AD_REASON_OFFSET + description; }
 
-constexpr ErrorText kTexts[] = {
+constexpr ErrorText kErrorTexts[] = {
     {SSL_R_WRONG_VERSION_NUMBER, kNoTls, kNoTlsRemedy},
     {SSL_R_HTTP_REQUEST, "the peer sent plain HTTP", kNoTlsRemedy},
     {SSL_R_HTTPS_PROXY_REQUEST, "the peer sent a plain HTTP request to a proxy", kNoTlsRemedy},
@@ -86,7 +86,7 @@ Error take_openssl_error(const char* operation, std::string_view subject) noexce
         return {Errc::out_of_memory, operation, subject};
     }
     if (ERR_GET_LIB(entry) == ERR_LIB_SSL) {
-        for (const ErrorText& text : kTexts) {
+        for (const ErrorText& text : kErrorTexts) {
             if (text.reason_code == reason_code) {
                 return {Errc::tls_failed, operation, subject, 0, text.reason, text.remedy};
             }

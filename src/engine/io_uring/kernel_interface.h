@@ -6,6 +6,7 @@
 
 #include <liburing.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace berth::internal {
@@ -24,6 +25,9 @@ inline constexpr unsigned kFeatureNoIoWait = 1U << 17;
 
 /// IORING_REGISTER_SEND_MSG_RING: MSG_RING without a ring to send from. Since kernel: 6.13.
 inline constexpr unsigned kRegisterSendMessage = 31;
+
+/// MAX_RW_COUNT: of one transfer.
+inline constexpr std::size_t kMostBytes = 0x7ffff000;
 
 /// What io_uring_enter() takes with IORING_ENTER_EXT_ARG.
 using EnterArgument = io_uring_getevents_arg;

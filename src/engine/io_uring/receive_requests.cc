@@ -6,6 +6,7 @@
 #include "src/engine/attempt.h"
 #include "src/engine/broken_stream.h"
 #include "src/engine/datagram_messages.h"
+#include "src/engine/io_uring/kernel_interface.h"
 #include "src/engine/io_uring/receiver.h"
 
 #include <sys/socket.h>
@@ -17,8 +18,6 @@
 
 namespace berth::internal {
 namespace {
-
-constexpr std::size_t kMostBytes = 0x7ffff000;  // of one transfer, as in the kernel
 
 std::uint32_t length_of(std::size_t size) noexcept {
     return static_cast<std::uint32_t>(std::min(size, kMostBytes));

@@ -4,6 +4,7 @@
 
 #include "src/base/system_calls.h"
 #include "src/engine/datagram_messages.h"
+#include "src/engine/io_uring/kernel_interface.h"
 #include "src/engine/io_uring/send_parts.h"
 #include "src/engine/io_uring/sender.h"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr std::size_t kMostSilentBytes = 16 * 1024;
 // More is not worth joining; and the kernel takes less than 2 GiB at once.
 constexpr std::size_t kMostJoinedBytes = 1 << 20;
-constexpr std::size_t kMostBytes = 0x7ffff000;
 constexpr unsigned kSendFlags = MSG_NOSIGNAL | MSG_WAITALL;
 
 /// The batch that is being put together.

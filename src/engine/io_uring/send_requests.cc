@@ -6,6 +6,7 @@
 #include "src/base/system_calls.h"
 #include "src/engine/attempt.h"
 #include "src/engine/datagram_messages.h"
+#include "src/engine/io_uring/kernel_interface.h"
 #include "src/engine/io_uring/sender.h"
 
 #include <poll.h>
@@ -15,8 +16,6 @@
 
 namespace berth::internal {
 namespace {
-
-constexpr std::size_t kMostBytes = 0x7ffff000;
 
 int pending_error(int fd) noexcept {
     int error = 0;

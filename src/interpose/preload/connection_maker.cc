@@ -10,11 +10,8 @@
 namespace berth::internal {
 namespace {
 
-// A used 4-tuple costs 3 microseconds to be refused.
-constexpr unsigned kRefusalLimit = 8;
 // One that still waits for a closed connection tells nothing of the others.
 constexpr unsigned kTryLimit = 16;
-constexpr std::uint64_t kRecheckIntervalMs = 100;
 
 bool is_on_its_way(int error) noexcept {
     return error == 0 || error == EINPROGRESS || error == EINTR;

@@ -17,11 +17,6 @@
 namespace berth::internal {
 namespace {
 
-// A refused port costs a microsecond; after so many the table knows too little.
-constexpr unsigned kRefusalLimit = 8;
-// While a table is full the kernel is asked at most this often, because it searches for
-// milliseconds before it says no.
-constexpr std::uint64_t kRecheckIntervalMs = 100;
 constexpr std::uint32_t kLongestPauseMs = 20;
 
 constinit thread_local bool is_drawing = false;
