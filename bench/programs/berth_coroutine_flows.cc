@@ -2,6 +2,7 @@
 // Datagrams and posts over berth in coroutines.
 #include "bench/programs/berth_jobs.h"
 #include "bench/programs/datagram_rooms.h"
+#include "bench/programs/posted_items.h"
 
 #include <berth/datagram_socket.h>
 #include <berth/event.h>
@@ -121,16 +122,6 @@ private:
     Event filled_;
 };
 
-struct Target {
-    Loop& loop;
-    Mailbox mailbox;
-};
-
-void post(void* target, Posted& item) {
-    auto& to = *static_cast<Target*>(target);
-    to.loop.post([&mailbox = to.mailbox, &item] { mailbox.put(item); });
-}
-
 Task<Result<void>> take_all(WakeJob& job, Mailbox& mailbox) {
     for (;;) {
         const Result<void> woken = co_await mailbox.wait();
@@ -149,9 +140,10 @@ Task<Result<void>> take_all(WakeJob& job, Mailbox& mailbox) {
 
 Result<void> berth_coroutine_wake(WakeJob& job, EngineKind engine) {
     Loop loop = BERTH_TRY(Loop::create({.engine = engine}));
-    Target target{loop, Mailbox(loop)};
-    job.start(&post, &target);
-    const Result<void> run = block_on(loop, take_all(job, target.mailbox));
+    Mailbox mailbox(loop);
+    PostedItems items(loop, job, [&mailbox](Posted& item) { mailbox.put(item); });
+    job.start(items.post, &items);
+    const Result<void> run = block_on(loop, take_all(job, mailbox));
     job.join();
     return run;
 }

@@ -145,6 +145,8 @@ struct WakeJob {
     /// soon, items in the order in which they were posted.
     using Post = void (*)(void* loop, Posted& item);
 
+    /// Of items in all, numbered from 0.
+    std::size_t count = 0;
     /// Call it once when the loop can be posted to: starts the other thread.
     std::function<void(Post post, void* loop)> start;
     /// On the loop's thread, for each item. False: it was the last one, stop the loop.

@@ -28,7 +28,8 @@ Poster::~Poster() {
 }
 
 WakeJob Poster::job() {
-    return {.start =
+    return {.count = plan_.count,
+            .start =
                 [this](WakeJob::Post post, void* loop) {
                     thread_ = std::thread([this, post, loop] {
                         pin_to(plan_.cpu);

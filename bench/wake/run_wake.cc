@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <optional>
 
 namespace berth::bench {
 namespace {
@@ -43,8 +44,7 @@ struct ThreadTime {
     std::uint64_t system_ns = 0;
 };
 
-Result<void> run_job(const Program& program, Poster& poster) {
-    WakeJob job = poster.job();
+Result<void> run_job(const Program& program, Poster& poster, WakeJob job) {
     BERTH_TRY(program.wake(job));
     if (!poster.is_intact()) {
         return std::unexpected(Error(Errc::system, "post", "to a loop", 0,
@@ -55,7 +55,7 @@ Result<void> run_job(const Program& program, Poster& poster) {
 
 Result<void> run_single(const Program& program, int posting_cpu, ChildReport& report) {
     Poster poster({.count = kSingleCount, .pause_ns = kPauseNs, .cpu = posting_cpu});
-    BERTH_TRY(run_job(program, poster));
+    BERTH_TRY(run_job(program, poster, poster.job()));
     const auto figure = [](std::vector<std::uint64_t>& samples, double q) {
         return static_cast<std::uint64_t>(quantile(samples, q));
     };
@@ -65,18 +65,26 @@ Result<void> run_single(const Program& program, int posting_cpu, ChildReport& re
     return {};
 }
 
-/// The CPU time is that of the loop's thread alone.
+/// The CPU time is that of the loop's thread alone, while it is posted to.
 Result<void> run_burst(const Program& program, int posting_cpu, ChildReport& report) {
     Poster poster({.count = kBurstCount, .pause_ns = 0, .cpu = posting_cpu});
-    const std::uint64_t allocations_before = report.live_allocation_count;
-    const ThreadTime before;
-    BERTH_TRY(run_job(program, poster));
-    const ThreadTime after;
-    report.cpu_ns = after.cpu_ns - before.cpu_ns;
-    report.user_ns = after.user_ns - before.user_ns;
-    report.system_ns = after.system_ns - before.system_ns;
+    WakeJob job = poster.job();
+    std::optional<ThreadTime> before;
+    job.start = [&, start = job.start](WakeJob::Post post, void* loop) {
+        report.allocation_count = report.live_allocation_count;
+        before.emplace();
+        start(post, loop);
+    };
+    job.join = [&, join = job.join] {
+        const ThreadTime after;
+        report.cpu_ns = after.cpu_ns - before->cpu_ns;
+        report.user_ns = after.user_ns - before->user_ns;
+        report.system_ns = after.system_ns - before->system_ns;
+        report.allocation_count = report.live_allocation_count - report.allocation_count;
+        join();
+    };
+    BERTH_TRY(run_job(program, poster, std::move(job)));
     report.real_ns = poster.elapsed_ns();
-    report.allocation_count = report.live_allocation_count - allocations_before;
     return {};
 }
 

@@ -18,7 +18,7 @@ Result<Wakeup> Wakeup::open() {
 }
 
 void Wakeup::signal() noexcept {
-    if (is_signalled_.exchange(true)) {
+    if (is_signalled_.load() || is_signalled_.exchange(true)) {
         return;
     }
     signal_count_.fetch_add(1, std::memory_order_relaxed);

@@ -40,7 +40,7 @@ bool Waker::send_message() const noexcept {
 }
 
 void Waker::wake() noexcept {
-    if (is_under_way_.exchange(true)) {
+    if (is_under_way_.load() || is_under_way_.exchange(true)) {
         return;
     }
     count_.fetch_add(1, std::memory_order_relaxed);
