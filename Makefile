@@ -17,8 +17,10 @@ JOBS ?= $(shell nproc)
 ARGS ?=
 
 sources := $(shell find include src bench cli tests examples -name '*.h' -o -name '*.cc' | sort)
-# Tests are left out: with GoogleTest's macros they would take longer than all the rest.
-units := $(filter %.cc,$(filter-out tests/%,$(sources)))
+# Where sources are that clang-tidy looks at, the fullest first. Tests are left out: with GoogleTest's
+# macros they would take longer than all the rest.
+directories := $(shell find src bench cli examples -name '*.cc' -printf '%h\n' | \
+    sort | uniq -c | sort -rn | sed 's/.* //')
 
 # Configures build/$(1), with the tests; once, and again when the presets change. After that, ninja
 # itself sees what must be configured again. Without the tests ($(call configure,X,OFF)) their
@@ -31,7 +33,7 @@ endef
 compile = @cmake --build --preset $(1) -j $(JOBS)
 run_tests = @ctest --preset $(1) -j $(JOBS) $(ARGS)
 
-.PHONY: bench build clients test shared asan tsan headers format format-check tidy tidy-files
+.PHONY: bench build clients test shared asan tsan headers format format-check tidy tidy-directories
 .SILENT: bench
 
 bench:
@@ -82,20 +84,21 @@ format-check:
 	@packaging/install-packages check
 	@clang-format-19 --dry-run --Werror $(sources)
 
-# A stamp for each file makes it run again only where something changed; any header counts for all
-# files.
+# A stamp for each directory makes it run again only where something changed; any header counts for
+# all of them.
 tidy:
 	@packaging/install-packages build peers check
 	$(call configure,tidy,OFF)
 	$(call compile,tidy) --target berth_generated
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(JOBS) \
-	    tidy-files
+	    tidy-directories
 
-tidy-files: $(units:%=build/tidy/checked/%.ok)
+tidy-directories: $(directories:%=build/tidy/checked/%/ok)
 	@:
 
-build/tidy/checked/%.ok: % .clang-tidy $(filter %.h,$(sources))
-	@echo "tidy $<"
+.SECONDEXPANSION:
+build/tidy/checked/%/ok: $$(wildcard $$*/*.cc) .clang-tidy .ci/tidy $(filter %.h,$(sources))
+	@echo "tidy $*"
+	@.ci/tidy build/tidy $*
 	@mkdir -p $(@D)
-	@clang-tidy-19 --quiet -p build/tidy $< 2>$@.stderr || { cat $@.stderr; exit 1; }
 	@touch $@
