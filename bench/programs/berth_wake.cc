@@ -2,8 +2,6 @@
 #include "bench/programs/berth_jobs.h"
 #include "bench/programs/posted_items.h"
 
-#include <berth/timer.h>
-
 namespace berth::bench {
 
 Result<void> berth_wake(WakeJob& job, EngineKind engine) {

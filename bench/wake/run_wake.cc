@@ -69,9 +69,10 @@ Result<void> run_single(const Program& program, int posting_cpu, ChildReport& re
 Result<void> run_burst(const Program& program, int posting_cpu, ChildReport& report) {
     Poster poster({.count = kBurstCount, .pause_ns = 0, .cpu = posting_cpu});
     WakeJob job = poster.job();
+    std::uint64_t allocations_before = 0;
     std::optional<ThreadTime> before;
     job.start = [&, start = job.start](WakeJob::Post post, void* loop) {
-        report.allocation_count = report.live_allocation_count;
+        allocations_before = report.live_allocation_count;
         before.emplace();
         start(post, loop);
     };
@@ -80,7 +81,7 @@ Result<void> run_burst(const Program& program, int posting_cpu, ChildReport& rep
         report.cpu_ns = after.cpu_ns - before->cpu_ns;
         report.user_ns = after.user_ns - before->user_ns;
         report.system_ns = after.system_ns - before->system_ns;
-        report.allocation_count = report.live_allocation_count - report.allocation_count;
+        report.allocation_count = report.live_allocation_count - allocations_before;
         join();
     };
     BERTH_TRY(run_job(program, poster, std::move(job)));

@@ -58,22 +58,17 @@ Result<Listener> Listener::open(Loop& loop, const Endpoint& local, const ListenO
 }
 
 Result<Listener> Listener::adopt(Loop& loop, Descriptor socket) {
-    int listens = 0;
-    socklen_t size = sizeof listens;
-    const int answer =
-        internal::calls().getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
-    if (answer != 0) {
-        return std::unexpected(Error::from_errno(errno, "adopt", "listening socket"));
-    }
+    constexpr const char* kWanted = "listening socket";
+    const int listens = BERTH_TRY(internal::adopted_option(socket.get(), SO_ACCEPTCONN, kWanted));
     if (listens == 0) {
-        return std::unexpected(Error(Errc::invalid_argument, "adopt", "listening socket", 0,
+        return std::unexpected(Error(Errc::invalid_argument, "adopt", kWanted, 0,
                                      "the socket does not listen", "call listen() before"));
     }
-    const bool is_unix = BERTH_TRY(internal::is_unix_socket(socket.get(), "listening socket"));
+    const int family = BERTH_TRY(internal::adopted_option(socket.get(), SO_DOMAIN, kWanted));
     LoopState& state = loop.state();
     const internal::SlotHandle slot =
         BERTH_TRY(state.attach(socket.get(), DescriptorKind::listener));
-    return Listener(&state, slot, socket.release(), is_unix);
+    return Listener(&state, slot, socket.release(), family == AF_UNIX);
 }
 
 void Listener::take_over(Listener& other) noexcept {

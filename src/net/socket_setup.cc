@@ -80,27 +80,23 @@ Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTab
     return Port();
 }
 
-Result<void> check_socket_type(int fd, int type, const char* wanted) {
-    int actual = 0;
-    socklen_t size = sizeof actual;
-    if (calls().getsockopt(fd, SOL_SOCKET, SO_TYPE, &actual, &size) != 0) {
+Result<int> adopted_option(int fd, int option, const char* wanted) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    if (calls().getsockopt(fd, SOL_SOCKET, option, &value, &size) != 0) {
         return std::unexpected(Error::from_errno(errno, "adopt", wanted));
     }
+    return value;
+}
+
+Result<void> check_socket_type(int fd, int type, const char* wanted) {
+    const int actual = BERTH_TRY(adopted_option(fd, SO_TYPE, wanted));
     const bool fits = actual == type || (type == SOCK_DGRAM && actual == SOCK_SEQPACKET);
     if (!fits) {
         return std::unexpected(
             Error(Errc::invalid_argument, "adopt", wanted, 0, "the socket is of another type"));
     }
     return {};
-}
-
-Result<bool> is_unix_socket(int fd, const char* wanted) {
-    int domain = 0;
-    socklen_t size = sizeof domain;
-    if (calls().getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) {
-        return std::unexpected(Error::from_errno(errno, "adopt", wanted));
-    }
-    return domain == AF_UNIX;
 }
 
 Result<Endpoint> local_endpoint_of(int fd) {

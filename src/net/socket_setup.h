@@ -38,10 +38,10 @@ void reset_when_closed(int fd) noexcept;
 /// has chosen.
 Result<Port> bind_socket(const NewSocket& socket, const Endpoint& local, PortTable* ports);
 
+/// An option of SOL_SOCKET of a descriptor that should be adopted as what is `wanted`.
+Result<int> adopted_option(int fd, int option, const char* wanted);
 /// **Errors:** invalid_argument, when the descriptor is no socket of this type.
 Result<void> check_socket_type(int fd, int type, const char* wanted);
-/// Whether it is of the unix family.
-Result<bool> is_unix_socket(int fd, const char* wanted);
 
 Result<Endpoint> local_endpoint_of(int fd);
 Result<Endpoint> remote_endpoint_of(int fd);

@@ -91,10 +91,11 @@ Stream::Stream(internal::LoopState* loop, internal::SlotHandle slot, int fd) noe
 
 Result<Stream> Stream::adopt(Loop& loop, Descriptor socket) {
     BERTH_TRY(internal::check_socket_type(socket.get(), SOCK_STREAM, "stream socket"));
-    const bool is_unix = BERTH_TRY(internal::is_unix_socket(socket.get(), "stream socket"));
+    const int family =
+        BERTH_TRY(internal::adopted_option(socket.get(), SO_DOMAIN, "stream socket"));
     LoopState& state = loop.state();
     const internal::SlotHandle slot =
-        BERTH_TRY(state.attach(socket.get(), internal::stream_kind(is_unix)));
+        BERTH_TRY(state.attach(socket.get(), internal::stream_kind(family == AF_UNIX)));
     return Stream(&state, slot, socket.release());
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/base/system_calls.h"
 #include "tests/conformance/engines.h"
+#include "tests/support/send_descriptor.h"
 
 #include <berth/file.h>
 
@@ -16,7 +17,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -204,36 +204,17 @@ TEST_P(NoSignalTest, UrgentByteHoldsNothingBack) {
     EXPECT_EQ(text_of(receive_exactly(server, 6)), "abcefg");
 }
 
-void send_with_descriptor(int socket, std::string_view text) {
-    iovec part = {const_cast<char*>(text.data()), text.size()};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &socket, sizeof socket);
-    ASSERT_EQ(::sendmsg(socket, &message, 0), static_cast<ssize_t>(text.size()));
-}
-
 // A receive ends behind descriptors, although there is more.
 TEST_P(NoSignalTest, DescriptorsHoldNothingBack) {
-    const Endpoint name = Endpoint::unix_path("@berth-test-rights-" + std::to_string(::getpid()) +
-                                              std::string(to_string(GetParam())))
-                              .value();
-    auto [client, server] = connect_pair_at(name);
+    auto [client, server] = connect_pair_at(unix_name());
     std::array<int, 2> ends{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     const Descriptor far(ends[1]);
     Stream adopted = Stream::adopt(loop(), Descriptor(ends[0])).value();
     for (const auto& [from, to] : {std::pair(client.fd(), &server), std::pair(server.fd(), &client),
                                    std::pair(far.get(), &adopted)}) {
-        send_with_descriptor(from, "abc");
-        send_with_descriptor(from, "def");
+        send_descriptor(from, "abc", from);
+        send_descriptor(from, "def", from);
         ASSERT_EQ(::send(from, "ghi", 3, 0), 3);
         EXPECT_EQ(text_of(receive_exactly(*to, 9)), "abcdefghi");
     }

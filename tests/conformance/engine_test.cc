@@ -3,6 +3,8 @@
 
 #include "src/engine/simulation/simulation.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <string>
 #include <thread>
@@ -74,15 +76,30 @@ void EngineTest::run_ready() {
     }
 }
 
+void EngineTest::need_threads() {
+    if (is_simulated()) {
+        GTEST_SKIP() << "a simulation has one thread";
+    }
+}
+
 void EngineTest::let_pass(std::chrono::nanoseconds duration) {
+    let_pass_until(loop().now() + duration);
+}
+
+void EngineTest::let_pass_until(TimePoint when) {
     if (internal::Simulation* simulation = internal::Simulation::active()) {
-        simulation->advance(duration);
+        simulation->advance(when.time_since_epoch() - simulation->now());
         return;
     }
-    const TimePoint end = std::chrono::steady_clock::now() + duration;
-    while (std::chrono::steady_clock::now() < end) {
+    while (std::chrono::steady_clock::now() < when) {
         std::this_thread::yield();
     }
+}
+
+Endpoint EngineTest::unix_name() const {
+    return Endpoint::unix_path("@berth-test-" + std::to_string(::getpid()) +
+                               std::string(to_string(GetParam())))
+        .value();
 }
 
 EngineTest::Pair EngineTest::connect_pair(Family family) {

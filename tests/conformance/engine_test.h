@@ -44,11 +44,18 @@ protected:
     void run_until(const std::function<bool()>& condition);
     /// Runs what is ready now and what that causes, but waits for nothing.
     void run_ready();
+    /// Skips the test in a simulation, which has one thread; to be called by SetUp(), or before
+    /// `if (IsSkipped()) return;`.
+    void need_threads();
     /// That much time passes without the loop.
     void let_pass(std::chrono::nanoseconds duration);
+    void let_pass_until(TimePoint when);
     /// Another loop of the same engine.
     Result<Loop> make_loop(const LoopOptions& options = {});
     bool is_simulated() const { return GetParam() == EngineKind::simulated; }
+
+    /// A unix address of this test's own, and of this process's.
+    Endpoint unix_name() const;
 
     struct Pair {
         Stream client;

@@ -48,11 +48,6 @@ protected:
         EXPECT_EQ(text_of(std::span(buffer).first(receive.count())), "found");
         EXPECT_EQ(receive.from, *socket.local_endpoint());
     }
-    Endpoint unix_name() const {
-        return Endpoint::unix_path("@berth-families-" + std::to_string(::getpid()) +
-                                   std::string(to_string(GetParam())))
-            .value();
-    }
 
     const Endpoint v4_ = Address::loopback(Family::ipv4);
     const Endpoint v6_ = Address::loopback(Family::ipv6);

@@ -47,11 +47,7 @@ private:
 class IdleSocketsTest : public EngineTest {
 protected:
     /// A connection over which what was sent is there at once.
-    Pair connect_unix_pair() {
-        return connect_pair_at(Endpoint::unix_path("@berth-idle-" + std::to_string(::getpid()) +
-                                                   std::string(to_string(GetParam())))
-                                   .value());
-    }
+    Pair connect_unix_pair() { return connect_pair_at(unix_name()); }
     std::array<Stream, 2> make_pair() {
         std::array<int, 2> ends = {-1, -1};
         if (Simulation* simulation = Simulation::active()) {

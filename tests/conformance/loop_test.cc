@@ -23,15 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class LoopTest : public EngineTest {
-protected:
-    // Other threads and other processes exist outside a simulation only.
-    void skip_in_simulation() {
-        if (is_simulated()) {
-            GTEST_SKIP() << "a simulation has one thread";
-        }
-    }
-};
+class LoopTest : public EngineTest {};
 
 TEST_P(LoopTest, IsOfTheEngineThatWasAskedFor) {
     EXPECT_EQ(loop().engine(), GetParam());
@@ -184,7 +176,7 @@ TEST_P(LoopTest, PostedThingsRunInOrder) {
 }
 
 TEST_P(LoopTest, PostFromManyThreads) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     constexpr unsigned kThreads = 4;
     constexpr unsigned kPosts = 2000;
@@ -204,7 +196,7 @@ TEST_P(LoopTest, PostFromManyThreads) {
 }
 
 TEST_P(LoopTest, PostWakesASleepingLoop) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     // Back and forth: each round needs a wake-up on both sides.
     std::atomic<unsigned> asked{0};
@@ -225,7 +217,7 @@ TEST_P(LoopTest, PostWakesASleepingLoop) {
 }
 
 TEST_P(LoopTest, StopFromAnotherThread) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     std::thread other([&] { loop().stop(); });
     ASSERT_TRUE(loop().run_until(within(10s)).has_value());
@@ -235,7 +227,7 @@ TEST_P(LoopTest, StopFromAnotherThread) {
 // The last thing that a thread does before it ends: the loop is still being woken when the run that
 // it ends has returned, and goes as soon as the thread has.
 TEST_P(LoopTest, GoesRightAfterItWasWokenFromAnotherThread) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     for (int round = 0; round < 50; ++round) {
         Result<Loop> brief = make_loop();
@@ -259,7 +251,7 @@ TEST_P(LoopTest, GoesRightAfterItWasWokenFromAnotherThread) {
 }
 
 TEST_P(LoopTest, WhatWasPostedBeforeItGoesStillRuns) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     for (int round = 0; round < 20; ++round) {
         std::optional<Loop> brief = make_loop().value();
@@ -280,7 +272,7 @@ TEST_P(LoopTest, WhatWasPostedBeforeItGoesStillRuns) {
 }
 
 TEST_P(LoopTest, StopFromManyThreadsEndsEveryRun) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     std::atomic<bool> is_over{false};
     std::vector<std::thread> stoppers;
@@ -302,7 +294,7 @@ TEST_P(LoopTest, StopFromManyThreadsEndsEveryRun) {
 }
 
 TEST_P(LoopTest, SignalsDuringAWaitDisturbNothing) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     struct sigaction action = {};
     struct sigaction before = {};
@@ -386,7 +378,7 @@ TEST_P(LoopTest, SpinningLoopStillSleepsInTheEnd) {
 using LoopDeathTest = LoopTest;
 
 TEST_P(LoopDeathTest, UseFromAnotherThreadIsRefused) {
-    skip_in_simulation();
+    need_threads();
     if (IsSkipped()) return;
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_DEATH(
@@ -440,9 +432,7 @@ protected:
         }
         EXPECT_TRUE(loop().run_once().has_value());
         const TimePoint sent = loop().now();
-        if (!is_simulated()) {
-            let_pass(deadline + 5ms - sent);
-        }
+        let_pass_until(deadline + 5ms);
         run_until([&] {
             return std::ranges::all_of(receives,
                                        [](auto& one) { return one->completion_count == 1; });

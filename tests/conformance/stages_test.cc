@@ -34,8 +34,6 @@ protected:
     void run_until_complete(const Subject& subject) {
         run_until([&] { return subject.completion_count() == 1; });
     }
-    /// Time passes while the loop's thread is busy with something else.
-    void be_busy_until(TimePoint when);
     /// That it can be started again, and then succeeds.
     void expect_usable(Subject& subject) {
         subject.throw_away();
@@ -45,15 +43,6 @@ protected:
         EXPECT_FALSE(subject.operation().has_failed()) << subject.operation().error().message();
     }
 };
-
-void StagesTest::be_busy_until(TimePoint when) {
-    if (internal::Simulation* simulation = internal::Simulation::active()) {
-        simulation->advance(when.time_since_epoch() - simulation->now());
-        return;
-    }
-    while (std::chrono::steady_clock::now() < when) {
-    }
-}
 
 TEST_P(StagesTest, CancelledBeforeTheEngineHasSeenIt) {
     for_each_kind([&](const SubjectKind&, Subject& subject) {
@@ -147,7 +136,7 @@ TEST_P(StagesTest, TimedOutWhenItIsReadyButNotDelivered) {
         subject.start(at(deadline));
         run_ready();
         subject.let();
-        be_busy_until(deadline + 1ms);
+        let_pass_until(deadline + 1ms);
         run_until_complete(subject);
         run_ready();
         EXPECT_EQ(subject.completion_count(), 1U);

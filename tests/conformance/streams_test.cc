@@ -38,10 +38,7 @@ TEST_P(StreamTest, OverIpv6) {
 }
 
 TEST_P(StreamTest, OverUnixSockets) {
-    const Endpoint name = Endpoint::unix_path("@berth-test-" + std::to_string(::getpid()) +
-                                              std::string(to_string(GetParam())))
-                              .value();
-    auto [client, server] = connect_pair_at(name);
+    auto [client, server] = connect_pair_at(unix_name());
     ASSERT_TRUE(server.write(bytes_of("unix")).has_value());
     EXPECT_EQ(text_of(receive_exactly(client, 4)), "unix");
 }

@@ -110,9 +110,8 @@ TEST_P(EventTest, CompletesAnOperationWithACallback) {
 }
 
 TEST_P(EventTest, IsSetFromAnotherThreadByWayOfTheLoop) {
-    if (is_simulated()) {
-        GTEST_SKIP() << "a simulation has one thread";
-    }
+    need_threads();
+    if (IsSkipped()) return;
     Event event(loop());
     std::thread other([&] { loop().post([&event] { event.set(); }); });
     auto wait = [](Event& on) -> Task<Result<void>> { co_return co_await on.wait(); };

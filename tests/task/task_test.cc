@@ -262,9 +262,8 @@ TEST_P(TaskTest, StoppingTheLoopCancelsWhatItIsBlockedOn) {
 }
 
 TEST_P(TaskTest, AStopFromAnotherThreadWakesTheLoop) {
-    if (is_simulated()) {
-        GTEST_SKIP() << "a simulation has one thread";
-    }
+    need_threads();
+    if (IsSkipped()) return;
     std::thread other;
     auto run = [](Loop& loop, std::thread& thread) -> Task<Result<void>> {
         thread = std::thread([&loop] { loop.stop(); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs in the kernel, met as an unmodified program meets them.
 #include "tests/interpose/bpf/covered.h"
+#include "tests/support/send_descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -408,21 +409,7 @@ TEST(BpfRelease, PortLivesAsLongAsAnyDescriptorOfIt) {
         EXPECT_EQ(covered.owner_kind(kUdp, bound.port), BERTH_HELD);
         std::array<int, 2> ends{};
         ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends.data()), 0);
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-        char byte = 'x';
-        iovec part{.iov_base = &byte, .iov_len = 1};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr* header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        const int under_way = copy.get();
-        std::memcpy(CMSG_DATA(header), &under_way, sizeof(under_way));
-        ASSERT_EQ(::sendmsg(ends[0], &message, 0), 1);
+        send_descriptor(ends[0], "x", copy.get());
         copy.reset();
         EXPECT_EQ(covered.owner_kind(kUdp, bound.port), BERTH_HELD);
         ::close(ends[0]);

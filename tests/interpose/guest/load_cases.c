@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 
 static double seconds(void) {
@@ -42,8 +41,7 @@ void quota(void) {
         CHECK(fill(fds, udp, v4("0.0.0.0", 0)) == 10);
         _exit(0);
     }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    wait_for_child(child);
     fds[0] = bound_udp();
     CHECK(bind_to(fds[0], v4("0.0.0.0", 0)) == -1);
 }

@@ -33,8 +33,7 @@ void fork_inherits(void) {
         close(fd);
         _exit(0);
     }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    wait_for_child(child);
     expect_left(COUNT - 1);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -42,7 +41,7 @@ void fork_inherits(void) {
     char* arguments[] = {"/bin/true", NULL};
     pid_t spawned = 0;
     CHECK(posix_spawn(&spawned, arguments[0], &actions, NULL, arguments, environ) == 0);
-    CHECK(waitpid(spawned, &status, 0) == spawned && status == 0);
+    wait_for_child(spawned);
     expect_left(COUNT - 1);
     check_truth();
     CHECK(close(fd) == 0);
@@ -101,15 +100,7 @@ void exec_ends(void) {
     CHECK(is_in_range(port_of(fd)));
     CHECK(close(fd) == 0);
     /* One was closed by exec(); only the kernel's list can tell, seen twice. */
-    for (int i = 0; i < 200; ++i) {
-        int fds[COUNT];
-        const int count = fill(fds, udp, v4("0.0.0.0", 0));
-        CHECK(count >= COUNT - 1);
-        if (count == COUNT) return;
-        close_all(fds, count);
-        usleep(100000);
-    }
-    CHECK(false);
+    wait_until_all_are_back(COUNT - 1);
 }
 
 /* A process that is killed gives everything back. */
@@ -122,14 +113,7 @@ void killed(void) {
     }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-    for (int i = 0; i < 200; ++i) {
-        int fds[COUNT];
-        const int count = fill(fds, udp, v4("0.0.0.0", 0));
-        if (count == COUNT) return;
-        close_all(fds, count);
-        usleep(100000);
-    }
-    CHECK(false);
+    wait_until_all_are_back(0);
 }
 
 /* Children that are killed at any moment leave nothing wrong behind. */
@@ -146,17 +130,10 @@ void killed_at_work(void) {
         kill(child, SIGKILL);
         CHECK(waitpid(child, NULL, 0) == child);
     }
-    for (int i = 0; i < 200; ++i) {
-        int fds[COUNT];
-        const int count = fill(fds, udp, v4("0.0.0.0", 0));
-        if (count == COUNT) {
-            check_truth();
-            return;
-        }
-        close_all(fds, count);
-        usleep(100000);
-    }
-    CHECK(false);
+    wait_until_all_are_back(0);
+    int fds[COUNT];
+    CHECK(fill(fds, udp, v4("0.0.0.0", 0)) == COUNT);
+    check_truth();
 }
 
 static volatile sig_atomic_t handler_count;
@@ -187,13 +164,20 @@ void signal_handler(void) {
     expect_left(COUNT);
 }
 
-/* In another network namespace everything is the kernel's. */
+static long tick_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* In another network namespace everything is the kernel's, from the next tick on. */
 void other_namespace(void) {
     const int inside = bound_udp();
     CHECK(unshare(CLONE_NEWNET) == 0);
     FILE* setting = fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
     CHECK(setting != NULL && fputs("50000 50099", setting) >= 0 && fclose(setting) == 0);
-    usleep(20000);
+    const long moved = tick_ms();
+    while (tick_ms() == moved) sched_yield();
     for (int i = 0; i < 20; ++i) {
         const int port = port_of(bound_udp());
         CHECK(port >= 50000 && port <= 50099);

@@ -118,6 +118,23 @@ void expect_left(int wanted) {
     close_all(fds, count);
 }
 
+void wait_until_all_are_back(int at_least) {
+    for (int i = 0; i < 200; ++i) {
+        int fds[COUNT];
+        const int count = fill(fds, udp, v4("0.0.0.0", 0));
+        CHECK(count >= at_least);
+        close_all(fds, count);
+        if (count == COUNT) return;
+        usleep(100000);
+    }
+    CHECK(false);
+}
+
+void wait_for_child(pid_t child) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 void in_child(void run(int), int argument) {
     fflush(stdout);
     const pid_t child = fork();
@@ -125,6 +142,5 @@ void in_child(void run(int), int argument) {
         run(argument);
         _exit(0);
     }
-    int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    wait_for_child(child);
 }

@@ -53,5 +53,11 @@ void check_every_port_is_given(int make(void), address_t local);
  * with the kernel's list. */
 void check_truth(void);
 
-/* Runs it in a child, which must end well. */
+/* Every port can be had again, within twenty seconds: for what only the kernel's list can tell. At
+ * least so many can all along. */
+void wait_until_all_are_back(int at_least);
+
+/* A child that must end well. */
+void wait_for_child(pid_t child);
+/* Runs it in one. */
 void in_child(void run(int), int argument);
