@@ -65,14 +65,14 @@ public:
         push(operation, -EAGAIN);
         last_untried_ = &operation;
     }
-    /// Takes the operation back, if it is here and was the last that was pushed untried. It may
-    /// have ceased to exist.
-    bool take_last_untried(const Operation* operation) noexcept {
-        if (last_untried_ != operation) {
-            return false;
+    /// Takes the operation that was the last to be pushed untried, if it is still here and of that
+    /// socket; null otherwise.
+    Operation* take_last_untried(SlotHandle slot) noexcept {
+        if (last_untried_ == nullptr || last_untried_->slot != slot) {
+            return nullptr;
         }
-        list_.remove(*std::exchange(last_untried_, nullptr));
-        return true;
+        list_.remove(*last_untried_);
+        return std::exchange(last_untried_, nullptr);
     }
     bool is_empty() const noexcept { return list_.is_empty(); }
     void append(OperationList operations) noexcept { list_.append(operations); }

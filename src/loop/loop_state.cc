@@ -305,19 +305,22 @@ void LoopState::finish(Operation& operation) noexcept {
     operation.complete(operation);
 }
 
-// One that is submitted again by its own completion, and is to be tried, goes on for a while: what
-// belongs to its socket is in the cache.
-void LoopState::run_one(Operation& operation) noexcept {
+// A receive whose completion submits the socket's next one, to be tried, goes on for a while: what
+// belongs to the socket is in the cache. The next one is known by its socket, for what has
+// completed may be gone, and another socket's operation stand in its place.
+void LoopState::run_one(Operation& first) noexcept {
     constexpr int kMostInARow = 16;
-    for (int count = 1;; ++count) {
-        const bool is_untried = std::exchange(operation.needs_attempt, false);
-        if (is_untried && !engine_->attempt_now(operation)) {
+    Operation* operation = &first;
+    for (int count = 1; operation != nullptr; ++count) {
+        const bool is_untried = std::exchange(operation->needs_attempt, false);
+        if (is_untried && !engine_->attempt_now(*operation)) {
             return;
         }
-        finish(operation);
-        if (count == kMostInARow || !ready_.take_last_untried(&operation)) {
-            return;
-        }
+        const bool may_go_on =
+            operation->kind == OperationKind::receive_lent && count < kMostInARow;
+        const SlotHandle slot = operation->slot;
+        finish(*operation);
+        operation = may_go_on ? ready_.take_last_untried(slot) : nullptr;
     }
 }
 

@@ -129,7 +129,7 @@ private:
     static void close_accepted(const Operation& operation) noexcept;
     void schedule(Operation& operation, std::uint64_t deadline_ns) noexcept;
     void unschedule(Operation& operation) noexcept;
-    void run_one(Operation& operation) noexcept;
+    void run_one(Operation& first) noexcept;
     void run_ready() noexcept;
     void take_late_results() noexcept;
     void expire_timers() noexcept;
