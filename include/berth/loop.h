@@ -57,10 +57,20 @@ public:
         return Deadline(timeout.count() < 0 ? 0 : timeout.count(), true);
     }
     static constexpr Deadline at(TimePoint time) noexcept {
-        return Deadline(time.time_since_epoch().count(), false);
+        const std::int64_t at_ns = time.time_since_epoch().count();
+        return Deadline(at_ns < 0 ? 0 : at_ns, false);
     }
 
     constexpr bool is_never() const noexcept { return value_ == kNever; }
+    /// The same as a point of time, for several waits that are to end together: one that counts
+    /// from now would count from the begin of each.
+    constexpr Deadline fixed(TimePoint now) const noexcept {
+        if (is_never()) return {};
+        constexpr std::uint64_t kLatest = ~std::uint64_t{0} >> 1;
+        const auto now_ns = static_cast<std::uint64_t>(now.time_since_epoch().count());
+        const std::uint64_t at_ns = resolve_ns(now_ns);
+        return {static_cast<std::int64_t>(at_ns < kLatest ? at_ns : kLatest), false};
+    }
     /// In nanoseconds of CLOCK_MONOTONIC, as seen from `now_ns`.
     constexpr std::uint64_t resolve_ns(std::uint64_t now_ns) const noexcept {
         if (is_never()) return ~std::uint64_t{0};
@@ -86,7 +96,7 @@ struct LoopOptions {
     /// Default: the environment variable BERTH_ENGINE, else the best that this kernel allows.
     std::optional<EngineKind> engine = std::nullopt;
     /// Stay awake for this long after the last event before sleeping. Costs CPU, saves the wake-up
-    /// (20-50 us) where one connection waits for one answer. 0: sleep at once.
+    /// (20-50 us) where one connection waits for one answer. 0: sleep at once. Not negative.
     std::chrono::nanoseconds spin{0};
     /// Where sockets of this loop get local ports from; the kernel when null. Must outlive the
     /// loop's sockets.
@@ -116,7 +126,7 @@ public:
 class BERTH_API Loop {
 public:
     /// **Errors:** unsupported (an engine that was asked for by name cannot be had: the message
-    /// says why and what to do), invalid_argument (BERTH_ENGINE), descriptors_exhausted,
+    /// says why and what to do), invalid_argument (BERTH_ENGINE, spin), descriptors_exhausted,
     /// out_of_memory.
     static Result<Loop> create(const LoopOptions& options = {});
 
@@ -134,9 +144,9 @@ public:
     /// **Errors:** what the engine cannot go on with (system).
     Result<void> run();
     /// One iteration, which waits until `deadline` at the longest; `within(0s)` does not wait.
-    /// True when something was run.
+    /// True when something was run. **Errors:** as run().
     Result<bool> run_once(Deadline deadline = within(std::chrono::nanoseconds{0}));
-    /// Runs until stop() or until `deadline`, also when nothing is pending.
+    /// Runs until stop() or until `deadline`, also when nothing is pending. **Errors:** as run().
     Result<void> run_until(Deadline deadline);
     /// Makes the run that is going on return after its iteration, or the next one at once. Any
     /// thread.

@@ -83,6 +83,8 @@ public:
     Result<Endpoint> remote_endpoint() const;
     Result<void> set_no_delay(bool on);
     Result<void> set_keep_alive(bool on);
+    /// See Deadline::fixed(); now is the time of the stream's loop. Unchanged when it is not open.
+    Deadline fixed(Deadline deadline) const noexcept;
 
     /// Connects to where the stream was opened for. **Errors:** refused, unreachable, timed_out,
     /// ports_exhausted, address_not_available. After an error only close() is left.

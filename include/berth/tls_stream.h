@@ -61,8 +61,8 @@ public:
     TlsStream& operator=(TlsStream&&) noexcept;
     ~TlsStream();
 
-    /// At least one byte; 0 when the peer has said that nothing more comes. The deadline is that of
-    /// each wait for the network. **Errors:** truncated, tls_failed, those of the stream.
+    /// At least one byte; 0 when the peer has said that nothing more comes. **Errors:** truncated,
+    /// tls_failed, those of the stream.
     Task<Result<std::size_t>> receive_into(std::span<std::byte> buffer, Deadline deadline = {});
     /// All of them; they are read until it ends. **Errors:** closed, tls_failed, those of the
     /// stream.

@@ -61,9 +61,7 @@ void give_back_posted(LoopState& loop, void* posted, std::size_t size,
 
 }  // namespace internal
 
-TimePoint Loop::now() const noexcept {
-    return TimePoint(std::chrono::nanoseconds(state_->now_ns()));
-}
+TimePoint Loop::now() const noexcept { return state_->now(); }
 
 LoopStatistics Loop::statistics() const noexcept { return state_->statistics(); }
 Result<int> Loop::descriptor() { return state_->descriptor(); }

@@ -33,6 +33,11 @@ LoopState::LoopState(const LoopOptions& options, std::string engine_note) noexce
     : options_(options), engine_note_(std::move(engine_note)), wheel_(monotonic_now_ns()) {}
 
 Result<std::unique_ptr<LoopState>> LoopState::create(const LoopOptions& options) {
+    if (options.spin.count() < 0) {
+        return std::unexpected(Error(Errc::invalid_argument, "make loop", {}, 0,
+                                     "it cannot stay awake for a negative time (spin)",
+                                     "0 is not to stay awake at all"));
+    }
     EngineChoice choice = BERTH_TRY(choose_engine(options.engine));
     std::unique_ptr<LoopState> state(new LoopState(options, std::move(choice.note)));
     state->engine_ = BERTH_TRY(choice.make(state->ready_));
@@ -221,6 +226,7 @@ void LoopState::start_wait(WaitOperation& operation, OperationList& list,
 }
 
 void LoopState::end_wait(WaitOperation& operation, int result) noexcept {
+    begin_change();
     operation.list->remove(operation);
     unschedule(operation);
     ready_.push(operation, result);

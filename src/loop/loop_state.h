@@ -96,6 +96,7 @@ public:
         }
         return now_ns_;
     }
+    TimePoint now() noexcept { return TimePoint(std::chrono::nanoseconds(now_ns())); }
     EngineKind engine_kind() const noexcept { return engine_->kind(); }
     std::string_view engine_note() const noexcept { return engine_note_; }
     LoopStatistics statistics() const noexcept;

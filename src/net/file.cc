@@ -21,15 +21,6 @@ using internal::DescriptorKind;
 using internal::Detach;
 using internal::LoopState;
 
-// A relative deadline counts from now, not from the last of several writes.
-Deadline fixed(LoopState& loop, Deadline deadline) noexcept {
-    if (deadline.is_never()) {
-        return deadline;
-    }
-    const std::chrono::nanoseconds at_ns(deadline.resolve_ns(loop.now_ns()));
-    return Deadline::at(TimePoint(at_ns));
-}
-
 /// A write that is under way in the kernel may still raise the signal: it stays blocked until the
 /// last of them has ended. Without memory for this it stays blocked for good.
 class PipeSignalRelease final : public CloseOperation {
@@ -129,7 +120,8 @@ bool WriteAllAwaiter::await_ready() noexcept {
         return true;
     }
     if (loop_of_file_ != nullptr) {
-        deadline_ = fixed(*loop_of_file_, deadline_);
+        // A relative deadline counts from now, not from the last of several writes.
+        deadline_ = deadline_.fixed(loop_of_file_->now());
     }
     return write_rest() == Start::done;
 }

@@ -154,6 +154,10 @@ Result<void> Stream::set_keep_alive(bool on) {
     return internal::set_option(fd_, SOL_SOCKET, SO_KEEPALIVE, on ? 1 : 0, "SO_KEEPALIVE");
 }
 
+Deadline Stream::fixed(Deadline deadline) const noexcept {
+    return is_open() && !deadline.is_never() ? deadline.fixed(loop_->now()) : deadline;
+}
+
 Start Stream::connect(ConnectOperation& operation, Deadline deadline) {
     operation.port_error.reset();
     operation.has_started = false;

@@ -74,6 +74,7 @@ Task<Result<TlsStream>> TlsStream::shake_hands(Stream stream,
         co_return std::unexpected(session.error());
     }
     TlsStream secure(std::move(stream), std::move(*session));
+    deadline = secure.stream_.fixed(deadline);
     Result<void> outcome = secure.flush();
     while (outcome && !secure.machine().is_handshake_done()) {
         outcome = co_await secure.feed(deadline);
@@ -122,6 +123,7 @@ Task<Result<void>> TlsStream::feed(Deadline deadline) {
 }
 
 Task<Result<std::size_t>> TlsStream::receive_into(std::span<std::byte> buffer, Deadline deadline) {
+    deadline = stream_.fixed(deadline);
     for (;;) {
         const Result<std::size_t> count = machine().read_plaintext(buffer);
         if (machine().unread_ciphertext() == 0) {
@@ -142,6 +144,7 @@ Task<Result<std::size_t>> TlsStream::receive_into(std::span<std::byte> buffer, D
 }
 
 Task<Result<void>> TlsStream::send(std::span<const std::byte> bytes, Deadline deadline) {
+    deadline = stream_.fixed(deadline);
     while (!bytes.empty()) {
         const Result<std::size_t> taken = machine().write_plaintext(bytes);
         const Result<void> flushed = flush();

@@ -177,5 +177,38 @@ TEST(Programs, EveryNameOfAProgramAndEngineIsKnown) {
     }
 }
 
+// What is missing from a table shows nowhere else.
+TEST(Programs, RawAndBerthRunOverEveryEngine) {
+    using Engines = std::vector<std::string_view>;
+    const auto engines_of = [](std::string_view name, auto workload) {
+        Engines engines;
+        for (const Program& program : programs()) {
+            if (program.program == name && program.*workload != nullptr) {
+                engines.push_back(program.engine);
+            }
+        }
+        std::ranges::sort(engines);
+        return engines;
+    };
+    const Engines four = {"epoll", "io_uring", "poll", "select"};
+    for (const std::string_view name : {"berth", "berth-coroutines"}) {
+        EXPECT_EQ(engines_of(name, &Program::transfer), four) << name;
+        EXPECT_EQ(engines_of(name, &Program::echo), four) << name;
+        EXPECT_EQ(engines_of(name, &Program::churn), four) << name;
+        EXPECT_EQ(engines_of(name, &Program::datagrams), four) << name;
+        EXPECT_EQ(engines_of(name, &Program::wake), four) << name;
+    }
+    const Engines raw = {"epoll",       "epoll-edge",  "io_uring", "poll",
+                         "poll-linear", "poll-sorted", "select"};
+    EXPECT_EQ(engines_of("raw", &Program::transfer), raw);
+    EXPECT_EQ(engines_of("raw", &Program::echo), raw);
+    for (const std::string_view engine : {"epoll", "epoll-edge", "io_uring", "poll", "select"}) {
+        EXPECT_TRUE(std::ranges::count(engines_of("raw", &Program::churn), engine) == 1) << engine;
+        EXPECT_TRUE(std::ranges::count(engines_of("raw", &Program::datagrams), engine) == 1)
+            << engine;
+        EXPECT_TRUE(std::ranges::count(engines_of("raw", &Program::wake), engine) == 1) << engine;
+    }
+}
+
 }  // namespace
 }  // namespace berth::bench

@@ -69,8 +69,11 @@ void expect_cpu_shares(const Row& row) {
                 0.01);
 }
 
+using Keys = std::initializer_list<std::string_view>;
+
+/// `others` are there too, but may be 0, or nothing where so short a run has nothing to tell.
 void expect_rows(Workload run, const Selection& selection, std::size_t row_count,
-                 std::initializer_list<std::string_view> positive_figures) {
+                 Keys positive_figures, Keys others) {
     test::NamespaceOptions options;
     options.range = kRange;
     test::in_network_namespace(options, [&] {
@@ -85,42 +88,61 @@ void expect_rows(Workload run, const Selection& selection, std::size_t row_count
             for (const std::string_view figure : positive_figures) {
                 EXPECT_GT(number(row, figure), 0) << figure;
             }
+            for (const std::string_view key : others) {
+                EXPECT_NE(find(row, key), nullptr) << key;
+            }
+            EXPECT_NE(find(row, "spread_percent"), nullptr);
         }
     });
 }
 
 TEST(LoopBenches, Transfer) {
-    expect_rows(run_transfer, tiny(), 2, {"real_ms", "cpu_ms", "ratio_to_raw", "ratio_to_epoll"});
+    expect_rows(run_transfer, tiny(), 2,
+                {"real_ms", "cpu_ms", "syscalls", "ratio_to_raw", "ratio_to_epoll", "peak_rss_kib"},
+                {"user_ms", "system_ms", "loop_ms", "allocations"});
 }
 
 TEST(LoopBenches, Echo) {
-    expect_rows(run_echo, tiny(), 2,
-                {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw", "ratio_to_epoll",
-                 "peak_rss_kib"});
+    expect_rows(
+        run_echo, tiny(), 2,
+        {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw", "ratio_to_epoll",
+         "syscalls_per_message", "peak_rss_kib"},
+        {"p50_ns", "p99_ns", "load_per_second", "user_ms", "system_ms", "allocations_per_message"});
 }
 
 TEST(LoopBenches, Idle) {
-    expect_rows(run_idle, tiny(), 2, {"cpu_ns_per_message", "ratio_to_raw", "idle"});
+    expect_rows(
+        run_idle, tiny(), 2,
+        {"cpu_ns_per_message", "ratio_to_raw", "idle", "syscalls_per_message", "peak_rss_kib"},
+        {"p50_ns", "p99_ns", "user_ms", "system_ms", "allocations_per_message"});
 }
 
 TEST(LoopBenches, Churn) {
     // Accepting once, connecting with the kernel's ports and with the table's.
     expect_rows(run_churn, tiny(), 6,
-                {"cpu_ns_per_connection", "connections_per_second", "ratio_to_raw"});
+                {"cpu_ns_per_connection", "connections_per_second", "ratio_to_raw", "peak_rss_kib"},
+                {"user_ms", "system_ms"});
 }
 
 TEST(LoopBenches, Datagrams) {
     Selection selection = tiny();
     selection.engines = {"epoll"};
     expect_rows(run_datagrams, selection, 6,
-                {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw"});
+                {"cpu_ns_per_message", "messages_per_second", "ratio_to_raw",
+                 "syscalls_per_message", "peak_rss_kib"},
+                {"user_ms", "system_ms", "allocations_per_message"});
 }
 
 TEST(LoopBenches, Wake) {
-    expect_rows(run_wake, tiny(), 2, {"p50_ns", "post_ns", "messages_per_second", "ratio_to_raw"});
+    expect_rows(
+        run_wake, tiny(), 2,
+        {"p50_ns", "p99_ns", "post_ns", "messages_per_second", "ratio_to_raw", "peak_rss_kib"},
+        {"user_ms", "system_ms", "syscalls_per_message", "allocations_per_message"});
 }
 
-TEST(LoopBenches, Memory) { expect_rows(run_memory, tiny(), 2, {"private_kib"}); }
+TEST(LoopBenches, Memory) {
+    expect_rows(run_memory, tiny(), 2, {"private_kib", "peak_rss_kib"}, {"bytes_per_connection"});
+}
 
 TEST(LoopBenches, ConnectionsBeyondTheHostAreNoted) {
     Selection selection = tiny();

@@ -4,6 +4,7 @@
 
 #include "tests/conformance/engines.h"
 
+#include <berth/event.h>
 #include <berth/timer.h>
 
 #include <poll.h>
@@ -99,6 +100,22 @@ TEST_P(EmbeddingTest, TellsOfPosts) {
     std::thread other([&] { loop().post([&] { has_run = true; }); });
     run_embedded_until([&] { return has_run; });
     other.join();
+    settle();
+}
+
+TEST_P(EmbeddingTest, TellsOfEventsThatAreSetOutsideOfIt) {
+    Event event(loop());
+    Semaphore semaphore(loop(), 0);
+    Watched<WaitOperation> set;
+    Watched<WaitOperation> acquired;
+    event.wait(set);
+    semaphore.acquire(acquired);
+    settle();
+    event.set();
+    run_embedded_until([&] { return set.completion_count == 1; });
+    settle();
+    semaphore.release();
+    run_embedded_until([&] { return acquired.completion_count == 1; });
     settle();
 }
 

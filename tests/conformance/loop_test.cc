@@ -2,6 +2,7 @@
 #include "src/base/system_calls.h"
 #include "tests/conformance/engines.h"
 
+#include <berth/event.h>
 #include <berth/timer.h>
 
 #include <sys/socket.h>
@@ -11,7 +12,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,8 +62,28 @@ TEST_P(LoopTest, TimerBelowAMillisecond) {
 TEST_P(LoopTest, DeadlineInThePastFiresAtOnce) {
     bool has_fired = false;
     Timer timer(loop(), [&] { has_fired = true; });
-    timer.start(at(loop().now() - 1s));
-    run_until([&] { return has_fired; });
+    // Before the host started too.
+    for (const TimePoint past : {loop().now() - 1s, TimePoint(-1h), TimePoint::min()}) {
+        has_fired = false;
+        timer.start(at(past));
+        run_until([&] { return has_fired; });
+    }
+}
+
+TEST(DeadlineTest, AFixedOneCountsFromOnePointOfTime) {
+    constexpr TimePoint kNow(1h);
+    EXPECT_EQ(within(5s).fixed(kNow).resolve_ns(0), std::chrono::nanoseconds(1h + 5s).count());
+    EXPECT_EQ(at(kNow).fixed(kNow + 1s).resolve_ns(0), std::chrono::nanoseconds(1h).count());
+    EXPECT_TRUE(kNoDeadline.fixed(kNow).is_never());
+    EXPECT_GT(within(std::chrono::nanoseconds::max()).fixed(kNow).resolve_ns(0),
+              std::chrono::nanoseconds(24h * 365 * 200).count());
+}
+
+TEST_P(LoopTest, WakeEndsAWaitThatHasNotBegun) {
+    const TimePoint start = loop().now();
+    loop().wake();
+    ASSERT_TRUE(loop().run_once(within(20s)).has_value());
+    EXPECT_LT(loop().now() - start, 10s);
 }
 
 TEST_P(LoopTest, PeriodicTimerKeepsItsBeat) {
@@ -375,6 +398,47 @@ TEST_P(LoopTest, SpinningLoopStillSleepsInTheEnd) {
     EXPECT_EQ(count, 1U);
 }
 
+TEST_P(LoopTest, SpinningLoopStaysAwakeAfterAnEvent) {
+    if (is_simulated()) {
+        GTEST_SKIP() << "time stands still for who does not wait";
+    }
+    Result<Loop> spinning = make_loop({.spin = 1h});
+    ASSERT_TRUE(spinning.has_value());
+    bool has_fired = false;
+    Timer timer(*spinning, [&] { has_fired = true; });
+    timer.start(within(1ms));
+    while (!has_fired) {
+        ASSERT_TRUE(spinning->run_once(within(10s)).has_value());
+    }
+    const TimePoint start = spinning->now();
+    const Result<bool> has_run = spinning->run_once(within(20s));
+    ASSERT_TRUE(has_run.has_value());
+    EXPECT_FALSE(*has_run);
+    EXPECT_LT(spinning->now() - start, 10s);
+}
+
+TEST_P(LoopTest, SpinningForANegativeTimeIsRefused) {
+    const Result<Loop> refused = make_loop({.spin = -1ns});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), Errc::invalid_argument);
+    EXPECT_NE(refused.error().message().find("spin"), std::string::npos);
+}
+
+// A program that goes on whenever it can go on at once would keep all others waiting.
+TEST_P(LoopTest, WhatIsDoneAtOnceIsDoneOnlySoOften) {
+    constexpr unsigned kMany = 1000;
+    auto [client, server] = connect_pair();
+    Watched<SendOperation> send;
+    send.always_completes = false;
+    unsigned done_count = 0;
+    while (done_count < kMany && client.send(send, bytes_of("x")) == Start::done) {
+        ++done_count;
+    }
+    EXPECT_LT(done_count, kMany);
+    run_until([&] { return !send.is_pending(); });
+    EXPECT_EQ(receive_exactly(server, done_count + 1).size(), done_count + 1);
+}
+
 using LoopDeathTest = LoopTest;
 
 TEST_P(LoopDeathTest, UseFromAnotherThreadIsRefused) {
@@ -387,6 +451,30 @@ TEST_P(LoopDeathTest, UseFromAnotherThreadIsRefused) {
             std::thread([&] { static_cast<void>(loop().run_once()); }).join();
         },
         "Loop::post");
+    auto [client, server] = connect_pair();
+    Timer timer(loop(), [] {});
+    Event event(loop());
+    Watched<ReceiveLentOperation> receive;
+    Watched<WaitOperation> wait;
+    server.receive(receive);
+    event.wait(wait);
+    const std::array<std::function<void()>, 6> uses = {
+        [&] { timer.start(within(1s)); },
+        [&] { receive.cancel(); },
+        [&] { event.set(); },
+        [&] { client.close(); },
+        [&] { static_cast<void>(client.write(bytes_of("x"))); },
+        [&] {
+            Watched<ReceiveLentOperation> other;
+            client.receive(other);
+        },
+    };
+    for (const auto& use : uses) {
+        EXPECT_DEATH(std::thread(use).join(), "Loop::post");
+    }
+    receive.cancel();
+    event.set();
+    run_until([&] { return !receive.is_pending() && !wait.is_pending(); });
 }
 
 TEST_P(LoopDeathTest, PostingTwiceIsRefused) {

@@ -201,25 +201,33 @@ TEST(Exhaustion, AllPortsWithStrangersIsExhausted) {
     });
 }
 
+// The reconcile, once a second, would find the port too: one of a few must be found long before. (A
+// machine may stall for the rest of a second, but hardly each time.)
 TEST(Exhaustion, TableRecoversWithinTheRecheckIntervalAfterAStrangerCloses) {
+    constexpr int kTries = 5;
     in_network_namespace({.range = kSmall}, [] {
         for (const Protocol protocol : kProtocols) {
             auto theirs = strangers(protocol, Address::any(Family::ipv4), kSmall);
             PortTable table = new_table(protocol, {.recheck_interval = milliseconds(50)});
-            const Socket socket = new_socket(protocol, Family::ipv4);
             const Address local = Address::any(Family::ipv4);
-            ASSERT_TRUE(failed_with(table.bind(socket, local), Errc::ports_exhausted));
-            theirs[7].reset();
-            Result<Port> port = table.bind(socket, local);
-            const auto start = std::chrono::steady_clock::now();
-            EXPECT_TRUE(poll_until([&] {
-                if (!port) port = table.bind(socket, local);
-                return port.has_value();
-            }));
-            EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(900))
-                << "only the reconcile helped, not the recheck";
-            ASSERT_TRUE(succeeded(port));
-            EXPECT_EQ(port->number(), 40007);
+            Held ours;
+            bool was_quick = false;
+            for (int number = 0; number < kTries && !was_quick; ++number) {
+                Socket socket = new_socket(protocol, Family::ipv4);
+                ASSERT_TRUE(failed_with(table.bind(socket, local), Errc::ports_exhausted));
+                theirs[static_cast<std::size_t>(number)].reset();
+                Result<Port> port = table.bind(socket, local);
+                const auto start = std::chrono::steady_clock::now();
+                EXPECT_TRUE(poll_until([&] {
+                    if (!port) port = table.bind(socket, local);
+                    return port.has_value();
+                }));
+                was_quick = std::chrono::steady_clock::now() - start < milliseconds(900);
+                ASSERT_TRUE(succeeded(port));
+                EXPECT_EQ(port->number(), 40000 + number);
+                ours.emplace_back(std::move(socket), std::move(*port));
+            }
+            EXPECT_TRUE(was_quick) << "only the reconcile helped, not the recheck";
         }
     });
 }

@@ -8,6 +8,7 @@
 #include "tests/tls/machine_pair.h"
 
 #include <berth/stream.h>
+#include <berth/timer.h>
 #include <berth/when.h>
 
 #include <array>
@@ -154,6 +155,23 @@ TEST_P(TlsStreamTest, AHandshakeHasADeadline) {
     const auto secured = block_on(
         loop(), TlsStream::accept(std::move(streams.server), server_context(), within(10ms)));
     EXPECT_EQ(error_of(secured), Errc::timed_out);
+}
+
+// As a whole, not for each piece that comes.
+TEST_P(TlsStreamTest, AHandshakeWithAPeerThatDripsHasADeadline) {
+    Pair streams = connect_pair();
+    // A record of 16,000 bytes, which nobody waits for.
+    const auto record = std::to_array<unsigned char>({0x16, 0x03, 0x01, 0x3e, 0x80});
+    ASSERT_TRUE(streams.client.write(std::as_bytes(std::span(record))).has_value());
+    Timer drip(loop(), [&] {
+        static_cast<void>(streams.client.write(std::as_bytes(std::span(record)).last(1)));
+    });
+    drip.start_every(5ms);
+    const TimePoint start = loop().now();
+    const auto secured = block_on(
+        loop(), TlsStream::accept(std::move(streams.server), server_context(), within(200ms)));
+    EXPECT_EQ(error_of(secured), Errc::timed_out);
+    EXPECT_LT(loop().now() - start, 30s);
 }
 
 TEST_P(TlsStreamTest, AReceiveThatTimesOutLosesNothing) {
