@@ -100,7 +100,8 @@ private:
     /// Asks the group to end, and kills what is left of it after a second.
     void end_group() noexcept {
         ::kill(-process_, SIGTERM);
-        for (unsigned waited = 0; waited < kEndWaitMs && ::kill(-process_, 0) == 0; ++waited) {
+        const std::uint64_t end_ns = now_ns() + std::uint64_t{kEndWaitMs} * 1'000'000;
+        while (now_ns() < end_ns && ::kill(-process_, 0) == 0) {
             if (::waitpid(process_, nullptr, WNOHANG) == process_) {
                 is_reaped_ = true;
             }

@@ -134,10 +134,10 @@ TEST_P(DatagramTest, ConnectedOnesNeedNoAddresses) {
 }
 
 TEST_P(DatagramTest, PortUnreachableReachesAConnectedSocket) {
+    // A connected socket takes nobody else's datagrams, and keeps the port from others.
     DatagramSocket nobody = open_at_loopback();
+    ASSERT_TRUE(nobody.connect(Address::loopback(Family::ipv4, 9)).has_value());
     const Endpoint gone = *nobody.local_endpoint();
-    nobody.close();
-    run_ready();
     DatagramSocket client = DatagramSocket::open_to(loop(), gone).value();
     std::array<std::byte, 100> buffer;
     Watched<ReceiveOperation> receive;

@@ -119,8 +119,10 @@ TEST_P(QueuedWritesTest, CloseEndsWhenWhatWaitedBehindALongWriteIsSent) {
     EXPECT_EQ(close.completion_count, 0U);
     bool has_ended = false;
     std::size_t received = drain(blocked.peer, has_ended);
-    run_until([&] { return close.completion_count == 1; });
-    received += drain(blocked.peer, has_ended);
+    run_until([&] {
+        received += drain(blocked.peer, has_ended);
+        return close.completion_count == 1 && has_ended;
+    });
     EXPECT_EQ(received, blocked.size + 7);
     EXPECT_TRUE(has_ended);
 }
@@ -134,8 +136,10 @@ TEST_P(QueuedWritesTest, HalfCloseFollowsWhatWaitedBehindALongWrite) {
     run_ready();
     bool has_ended = false;
     std::size_t received = drain(blocked.peer, has_ended);
-    run_until([&] { return blocked.stream.queued_size() == 0; });
-    received += drain(blocked.peer, has_ended);
+    run_until([&] {
+        received += drain(blocked.peer, has_ended);
+        return blocked.stream.queued_size() == 0 && has_ended;
+    });
     EXPECT_EQ(received, blocked.size + 7);
     EXPECT_TRUE(has_ended);
     blocked.stream.close();
@@ -169,9 +173,13 @@ TEST_P(QueuedWritesTest, LingeringEnds) {
     ASSERT_TRUE(client.set_linger(30ms).has_value());
     ASSERT_TRUE(client.write(large).has_value());
     run_ready();
+    const TimePoint closed = loop().now();
     client.close();
     run_ready();
-    EXPECT_EQ(loop().statistics().socket_count, before);
+    const std::uint32_t left = loop().statistics().socket_count;
+    if (loop().now() - closed < 30ms) {
+        EXPECT_EQ(left, before);
+    }
     run_until([&] { return loop().statistics().socket_count == before - 1; });
     run_ready();
     EXPECT_EQ(loop().statistics().pending_count, 0U);

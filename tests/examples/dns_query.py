@@ -37,7 +37,8 @@ class NameServer:
     def close(self):
         self.stranger.sendto(b"", self.socket.getsockname())
         self.thread.join()
-        self.socket.close()
+        # It takes nobody's datagrams now, and keeps the port from others.
+        self.socket.connect(("127.0.0.1", 9))
 
     def serve(self):
         while (received := self.socket.recvfrom(512))[0]:

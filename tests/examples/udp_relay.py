@@ -8,8 +8,9 @@ import threading
 from program import PATIENCE, check, equal, wait_until
 
 
-def datagram_socket(port=0):
+def datagram_socket(port=0, shares=False):
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shares)
     udp.bind(("127.0.0.1", port))
     udp.settimeout(PATIENCE)
     return udp
@@ -19,7 +20,7 @@ class Target:
     """Answers each datagram with itself behind a '>', and notes who has sent what."""
 
     def __init__(self, port=0):
-        self.socket = datagram_socket(port)
+        self.socket = datagram_socket(port, shares=port != 0)
         self.received = []
         threading.Thread(target=self.serve, daemon=True).start()
 
@@ -89,10 +90,11 @@ def a_silent_client_is_forgotten(runner):
 
 
 def a_target_that_comes_later(runner):
-    holder = datagram_socket()
+    # A connected socket takes nobody else's datagrams, and keeps the port from others meanwhile.
+    holder = datagram_socket(shares=True)
+    holder.connect(("127.0.0.1", 9))
     port = holder.getsockname()[1]
     name = name_of(holder)
-    holder.close()
     with runner.start("127.0.0.1:0", name) as program:
         relay = program.address()
         program.wait_for_signals()
@@ -111,6 +113,7 @@ def a_target_that_comes_later(runner):
         wait_until(is_answered, "an answer of the target")
         program.stop()
         target.socket.close()
+    holder.close()
 
 
 def check_all(runner):

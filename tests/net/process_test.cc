@@ -110,9 +110,9 @@ TEST_P(ProcessTest, SignalsTheChild) {
     ChildProcess child = spawn({"sleep", "1000"});
     EXPECT_FALSE(child.exit_status()) << "it runs";
     EXPECT_EQ(child.exit_status().error().system_errno(), EAGAIN);
-    EXPECT_TRUE(child.kill(SIGINT));
-    EXPECT_EQ(status_of(child), (ExitStatus{.signal = SIGINT}));
-    const Result<void> again = child.kill(SIGINT);
+    EXPECT_TRUE(child.kill(SIGTERM));
+    EXPECT_EQ(status_of(child), (ExitStatus{.signal = SIGTERM}));
+    const Result<void> again = child.kill(SIGTERM);
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code(), Errc::closed);
 }

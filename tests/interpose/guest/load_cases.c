@@ -22,8 +22,8 @@ void waits(void) {
     int fds[COUNT];
     for (int i = 0; i < COUNT; ++i) fds[i] = bound_udp();
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, close_later, &fds[7]) == 0);
     const double start = seconds();
+    CHECK(pthread_create(&thread, NULL, close_later, &fds[7]) == 0);
     bound_udp();
     CHECK(seconds() - start >= 0.2);
     pthread_join(thread, NULL);
