@@ -25,6 +25,15 @@ struct Cell {
 
 bool can_transfer(const Program& program) { return program.transfer != nullptr; }
 
+/// With what the mail of 2009 has compared.
+ContenderDefaults transfer_defaults(bool is_headline) {
+    ContenderDefaults chosen = loop_defaults(is_headline);
+    if (is_headline) {
+        chosen.engines.insert(chosen.engines.begin(), {"select", "poll"});
+    }
+    return chosen;
+}
+
 ContenderDefaults array_defaults() { return {{"raw"}, {"poll", "poll-linear", "poll-sorted"}}; }
 
 Result<std::vector<Cell>> make_cells(const Selection& selection, const Environment& environment,
@@ -36,8 +45,8 @@ Result<std::vector<Cell>> make_cells(const Selection& selection, const Environme
                                     environment, reporter);
     };
     std::vector<Cell> cells;
-    const std::vector<Contender> contenders =
-        BERTH_TRY(choose_contenders(selection, loop_defaults(is_short), can_transfer, reporter));
+    const std::vector<Contender> contenders = BERTH_TRY(
+        choose_contenders(selection, transfer_defaults(is_short), can_transfer, reporter));
     for (const unsigned count :
          counts(is_short ? std::span<const unsigned>(kHeadlineConnections) : kConnections)) {
         cells.push_back({contenders, count});

@@ -2,6 +2,7 @@
 #include "tests/conformance/engines.h"
 
 #include <berth/datagram_socket.h>
+#include <berth/task.h>
 
 #include <array>
 #include <string>
@@ -131,6 +132,23 @@ TEST_P(DatagramTest, ConnectedOnesNeedNoAddresses) {
     server.receive(receive, buffer);
     run_until([&] { return receive.completion_count == 1 && send.completion_count == 1; });
     EXPECT_EQ(text_of(std::span(buffer).first(receive.count())), "question");
+}
+
+TEST_P(DatagramTest, ACoroutineLearnsWhoHasSentADatagram) {
+    DatagramSocket here = DatagramSocket::open(loop(), Address::loopback(Family::ipv4)).value();
+    DatagramSocket there = DatagramSocket::open(loop(), Address::loopback(Family::ipv4)).value();
+    std::array<std::byte, 100> buffer;
+    Watched<SendToOperation> send;
+    there.send(send, bytes_of("from there"), *here.local_endpoint());
+    const auto receive = [&]() -> Task<Result<ReceivedFrom>> {
+        co_return co_await here.receive_from(buffer, within(10s));
+    };
+    const Result<ReceivedFrom> received = block_on(loop(), receive());
+    ASSERT_TRUE(received.has_value()) << received.error().message();
+    EXPECT_EQ(text_of(std::span(buffer).first(received->size)), "from there");
+    EXPECT_EQ(received->from, *there.local_endpoint());
+    EXPECT_FALSE(received->is_truncated);
+    run_until([&] { return send.completion_count == 1; });
 }
 
 TEST_P(DatagramTest, PortUnreachableReachesAConnectedSocket) {

@@ -2,6 +2,8 @@
 #include "src/engine/simulation/simulation.h"
 #include "tests/conformance/engines.h"
 
+#include <berth/datagram_socket.h>
+
 #include <sys/resource.h>
 
 #include <array>
@@ -142,10 +144,16 @@ TEST_P(ListenerTest, PortThatIsTakenSaysSo) {
                 testing::HasSubstr(listener.local_endpoint()->to_string()));
 }
 
-TEST_P(ListenerTest, AdoptRefusesWhatDoesNotListen) {
+TEST_P(ListenerTest, AdoptRefusesSocketsOfAnotherKind) {
     auto [client, server] = connect_pair();
     EXPECT_EQ(Listener::adopt(loop(), client.release()).error().code(), Errc::invalid_argument);
     EXPECT_EQ(Stream::adopt(loop(), Descriptor(-1)).error().code(), Errc::invalid_argument);
+    EXPECT_EQ(DatagramSocket::adopt(loop(), server.release()).error().code(),
+              Errc::invalid_argument);
+    EXPECT_EQ(DatagramSocket::adopt(loop(), Descriptor(-1)).error().code(), Errc::invalid_argument);
+    DatagramSocket datagrams =
+        DatagramSocket::open(loop(), Address::loopback(Family::ipv4)).value();
+    EXPECT_EQ(Stream::adopt(loop(), datagrams.release()).error().code(), Errc::invalid_argument);
 }
 
 BERTH_OVER_EVERY_ENGINE_OF(ListenerTest);

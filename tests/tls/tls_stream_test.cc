@@ -184,6 +184,40 @@ TEST_P(TlsStreamTest, AReceiveThatTimesOutLosesNothing) {
     EXPECT_EQ(block_on(loop(), read_all(*secured.client)), "at last");
 }
 
+TEST_P(TlsStreamTest, ACancelledHandshakeIsOver) {
+    Pair streams = connect_pair();
+    const auto secured = block_on(
+        loop(), with_timeout(loop(), within(10ms),
+                             TlsStream::accept(std::move(streams.server), server_context())));
+    EXPECT_EQ(error_of(secured), Errc::timed_out);
+}
+
+TEST_P(TlsStreamTest, ACancelledReceiveLosesNothing) {
+    Secured secured = shake_hands();
+    ASSERT_TRUE(secured.client && secured.server);
+    std::array<std::byte, 64> buffer;
+    EXPECT_EQ(error_of(block_on(loop(), with_timeout(loop(), within(10ms),
+                                                     secured.client->receive_into(buffer)))),
+              Errc::timed_out);
+    ASSERT_TRUE(block_on(loop(), send_all(*secured.server, "at last")));
+    EXPECT_EQ(block_on(loop(), read_all(*secured.client)), "at last");
+}
+
+// What was taken arrives, whole records with an end of their own.
+TEST_P(TlsStreamTest, ACancelledSendLeavesNothingHalfSent) {
+    Secured secured = shake_hands();
+    ASSERT_TRUE(secured.client && secured.server);
+    const std::string text = pattern(32 << 20);
+    EXPECT_EQ(error_of(block_on(loop(), with_timeout(loop(), within(10ms),
+                                                     secured.client->send(bytes_of(text))))),
+              Errc::timed_out);
+    ASSERT_TRUE(secured.client->shut_down_write());
+    const Result<std::string> received = block_on(loop(), read_all(*secured.server));
+    ASSERT_TRUE(received) << received.error().message();
+    EXPECT_LT(received->size(), text.size());
+    EXPECT_TRUE(text.starts_with(*received));
+}
+
 TEST_P(TlsStreamTest, BothSidesLearnThatACertificateIsForAnotherHost) {
     for (const TlsVersion version : {TlsVersion::tls_1_2, TlsVersion::tls_1_3}) {
         const Secured secured =
