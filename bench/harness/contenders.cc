@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace berth::bench {
 namespace {
@@ -176,9 +177,9 @@ void note_left_out(const Contender& contender, std::string_view where, const Err
                   error.code() != Errc::unsupported || contender.is_named);
 }
 
-ContenderDefaults loop_defaults(bool is_headline) {
+ContenderDefaults loop_defaults(bool is_headline, std::vector<std::string_view> headline_engines) {
     return is_headline
-               ? ContenderDefaults{{"raw", "berth"}, {"epoll", "io_uring"}}
+               ? ContenderDefaults{{"raw", "berth"}, std::move(headline_engines)}
                : ContenderDefaults{{}, {"select", "poll", "epoll", "epoll-edge", "io_uring"}};
 }
 

@@ -39,8 +39,9 @@ struct ContenderDefaults {
 };
 
 /// All but the arrays of poll that only answer a question of `transfer`; for the headline, the raw
-/// programs and berth over the two engines that matter most.
-ContenderDefaults loop_defaults(bool is_headline);
+/// programs and berth over the engines that matter most to the workload.
+ContenderDefaults loop_defaults(bool is_headline, std::vector<std::string_view> headline_engines = {
+                                                      "epoll", "io_uring"});
 
 /// The programs that can do a job (`can_do`), and the raw ones they are compared with, which come
 /// first. What cannot run here is noted; as missing from the result when the user named it.

@@ -15,15 +15,6 @@ constexpr double kSeconds = 10;  // for each number of connections
 constexpr unsigned kHeadlineIdle[] = {7'900};
 constexpr double kHeadlineSeconds = 4;
 
-/// With poll, whose cost grows with the connections.
-ContenderDefaults defaults(bool is_headline) {
-    ContenderDefaults chosen = loop_defaults(is_headline);
-    if (is_headline) {
-        chosen.engines.insert(chosen.engines.begin(), "poll");
-    }
-    return chosen;
-}
-
 }  // namespace
 
 Result<void> run_idle(const Selection& selection, const Environment& environment,
@@ -31,8 +22,9 @@ Result<void> run_idle(const Selection& selection, const Environment& environment
     const bool is_short = selection.is_headline;
     EchoPlan plan;
     plan.bench = "idle";
+    // With poll, whose cost grows with the connections.
     plan.contenders = BERTH_TRY(choose_contenders(
-        selection, defaults(is_short),
+        selection, loop_defaults(is_short, {"poll", "epoll", "io_uring"}),
         [](const Program& program) { return program.echo != nullptr; }, reporter));
     for (const unsigned active : or_default(selection.connections, std::span(&kActive, 1))) {
         const std::vector<unsigned> counts = possible_connections(

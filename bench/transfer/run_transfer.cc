@@ -25,28 +25,22 @@ struct Cell {
 
 bool can_transfer(const Program& program) { return program.transfer != nullptr; }
 
-/// With what the mail of 2009 has compared.
-ContenderDefaults transfer_defaults(bool is_headline) {
-    ContenderDefaults chosen = loop_defaults(is_headline);
-    if (is_headline) {
-        chosen.engines.insert(chosen.engines.begin(), {"select", "poll"});
-    }
-    return chosen;
-}
-
 ContenderDefaults array_defaults() { return {{"raw"}, {"poll", "poll-linear", "poll-sorted"}}; }
 
 Result<std::vector<Cell>> make_cells(const Selection& selection, const Environment& environment,
                                      Reporter& reporter) {
     const bool is_short = selection.is_headline;
     const bool were_named = !selection.connections.empty();
-    const auto counts = [&](std::span<const unsigned> defaults) {
-        return possible_connections(or_default(selection.connections, defaults), 0, were_named,
+    const auto counts = [&](std::span<const unsigned> usual) {
+        return possible_connections(or_default(selection.connections, usual), 0, were_named,
                                     environment, reporter);
     };
     std::vector<Cell> cells;
-    const std::vector<Contender> contenders = BERTH_TRY(
-        choose_contenders(selection, transfer_defaults(is_short), can_transfer, reporter));
+    // With what the mail of 2009 has compared.
+    const ContenderDefaults defaults =
+        loop_defaults(is_short, {"select", "poll", "epoll", "io_uring"});
+    const std::vector<Contender> contenders =
+        BERTH_TRY(choose_contenders(selection, defaults, can_transfer, reporter));
     for (const unsigned count :
          counts(is_short ? std::span<const unsigned>(kHeadlineConnections) : kConnections)) {
         cells.push_back({contenders, count});

@@ -129,8 +129,8 @@ double uniformity_of(std::string_view allocator) {
     return result.chi2_p.value_or(-1);
 }
 
-// One in ten thousand million runs of a uniform choice scatters so much; a biased one always does.
-constexpr double kSuspicious = 1e-10;
+// One in a million runs of a uniform choice scatters so much; a biased one always does.
+constexpr double kSuspicious = 1e-6;
 
 TEST(TableUniformity, BerthAndTheUniformAlternativesPass) {
     for (const char* const allocator :

@@ -133,9 +133,11 @@ TEST(ConcurrentTable, OverlappingSpacesNeverHoldTheSamePort) {
 }
 
 // One thread can be stopped while it moves ports from their rest to the free set. The others go
-// looking for them a bounded number of times, and then rather say no than wait.
+// looking for them a bounded number of times, and then rather say no than wait. A machine may stop
+// it for long, but hardly each time.
 TEST(ConcurrentTable, ThreadThatIsNeverOneTooManyGetsAPort) {
-    for (const std::uint32_t rest_period_ms : {0U, 12U, 3'600'000U}) {
+    constexpr unsigned kTries = 5;
+    const auto has_hardly_failed = [](std::uint32_t rest_period_ms) {
         CoreTable table({40000, 40000 + kThreadCount - 1}, rest_period_ms);
         std::atomic<unsigned> exhausted_count{0};
         std::atomic<unsigned> taken_count{0};
@@ -148,10 +150,18 @@ TEST(ConcurrentTable, ThreadThatIsNeverOneTooManyGetsAPort) {
                 ++exhausted_count;
             }
         });
-        const unsigned tolerated = rest_period_ms == 0 ? 0 : taken_count / 10;
-        EXPECT_LE(exhausted_count.load(), tolerated)
-            << taken_count << " taken, rest " << rest_period_ms << " ms";
+        if (rest_period_ms == 0) {
+            EXPECT_EQ(exhausted_count.load(), 0U) << taken_count << " taken";
+        }
         expect_all_free(table, kThreadCount);
+        return exhausted_count <= taken_count / 1'000;
+    };
+    for (const std::uint32_t rest_period_ms : {0U, 12U, 3'600'000U}) {
+        bool is_good = false;
+        for (unsigned number = 0; number < kTries && !is_good; ++number) {
+            is_good = has_hardly_failed(rest_period_ms);
+        }
+        EXPECT_TRUE(is_good) << "rest " << rest_period_ms << " ms";
     }
 }
 
@@ -297,7 +307,7 @@ TEST(ConcurrentTable, ThreadsConnectWithoutDuplicates) {
         const std::array<std::unique_ptr<Marks>, 2> marks = {std::make_unique<Marks>(),
                                                              std::make_unique<Marks>()};
         std::atomic<unsigned> connected_count{0};
-        hammer(kThreadCount, kDuration, [&](unsigned thread) {
+        const auto connect_one = [&](unsigned thread) {
             const unsigned target = thread % 2;
             Socket socket = test::new_socket(Protocol::tcp, Family::ipv4);
             auto port = table.connect(socket, remotes[target]);
@@ -314,9 +324,12 @@ TEST(ConcurrentTable, ThreadsConnectWithoutDuplicates) {
             ::setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &without_time_wait,
                          sizeof without_time_wait);
             socket.close();
-        });
+        };
+        for (int round = 0; round < 10 && connected_count <= 100; ++round) {
+            hammer(kThreadCount, kDuration, connect_one);
+        }
         EXPECT_EQ(marks[0]->doubled_count() + marks[1]->doubled_count(), 0U);
-        EXPECT_GT(connected_count.load(), 0U);
+        EXPECT_GT(connected_count.load(), 100U);
     });
 }
 
